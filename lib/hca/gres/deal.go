@@ -64,7 +64,7 @@ func (a *adapter) card() string {
 type group struct {
 	gpus     []int
 	adapters []*adapter
-	distance node.Distance
+	distance node.Distance // of the GPU that is nearest to them
 }
 
 // groups divides the GPUs by their nearest HCAs, the nearest first.
@@ -84,7 +84,11 @@ func (t Topology) groups(adapters []*adapter) (all []*group) {
 			of[key] = &group{adapters: near, distance: nearest}
 			all = append(all, of[key])
 		}
-		of[key].gpus = append(of[key].gpus, gpu)
+		g := of[key]
+		g.gpus = append(g.gpus, gpu)
+		if nearest.Compare(g.distance) < 0 {
+			g.distance = nearest
+		}
 	}
 	slices.SortStableFunc(all, func(a, b *group) int { return a.distance.Compare(b.distance) })
 	return all

@@ -14,16 +14,29 @@ import (
 	"gresnet/test/seed"
 )
 
-// random returns a machine with sockets, root complexes, switches in a row, and cards of one to three
-// functions. Some are GPUs.
+// random returns a machine with sockets, root complexes of several domains, switches in a row, and cards of one to three
+// functions. Some are GPUs. Of some the firmware does not say the NUMA node, or another than of their neighbors.
 func random(r *rand.Rand) string {
-	text, bus, gpus, hcas := "", 0, 0, 0
-	address := func(function int) string { bus++; return fmt.Sprintf("0000:%02x:00.%d", bus, function) }
+	text, domain, bus, gpus, hcas := "", "", 0, 0, 0
+	const nodes = 4
+	for n := range nodes * r.IntN(2) {
+		text += fmt.Sprintf("numa %d", n)
+		for o := range nodes {
+			text += fmt.Sprint(" ", []int{10, 12, 32}[min(n^o, 2)])
+		}
+		text += "\n"
+	}
+	anyNode := func() string { return fmt.Sprint(r.IntN(nodes+1) - 1) }
+	orderly := r.IntN(2) == 0
+	address := func(function int) string { bus++; return fmt.Sprintf("%s:%02x:00.%d", domain, bus, function) }
 	var fill func(path, numa string, depth int)
 	fill = func(path, numa string, depth int) {
 		for range 1 + r.IntN(3) {
+			if !orderly && r.IntN(4) == 0 {
+				numa = anyNode()
+			}
 			switch kind := r.IntN(4); {
-			case kind == 0 && depth < 3:
+			case kind == 0 && depth < 5:
 				fill(path+"/"+address(0), numa, depth+1)
 			case kind == 1:
 				text += fmt.Sprintf("gpu%d %s %s/%s\n", gpus, numa, path, address(0))
@@ -38,9 +51,30 @@ func random(r *rand.Rand) string {
 		}
 	}
 	for root := range 1 + r.IntN(6) {
-		fill(fmt.Sprintf("pci0000:%02x", 0xa0+root), fmt.Sprint(r.IntN(3)-r.IntN(2)), 0)
+		domain = []string{"0000", "0000", fmt.Sprintf("%04x", root), fmt.Sprintf("1%04x", root)}[r.IntN(4)]
+		fill(fmt.Sprintf("pci%s:%02x", domain, 0xa0+root), anyNode(), 0)
 	}
 	return text
+}
+
+// wish is which HCAs are nearest to a GPU, by their places in the mapping, and how near.
+type wish struct {
+	hcas     []int
+	distance node.Distance
+}
+
+func wishOf(top gres.Topology, m gres.Mapping, gpu int) (w wish) {
+	w.distance = node.Location{}.Nearest(nil)
+	for i, e := range m {
+		d := top.HCAs[e.HCA.ID].To(top.GPUs[gpu])
+		if nearer := d.Compare(w.distance); nearer < 0 {
+			w = wish{nil, d}
+		} else if nearer > 0 {
+			continue
+		}
+		w.hcas = append(w.hcas, i)
+	}
+	return w
 }
 
 // TestOnAnyMachineTheNearestHCAsAreDealtAndNoneOfThemIdles holds the deal against what it promises.
@@ -56,47 +90,68 @@ func TestOnAnyMachineTheNearestHCAsAreDealtAndNoneOfThemIdles(t *testing.T) {
 			t.Fatal(err)
 		}
 		top, mapping := topologyOf(t, machine)
+		if len(mapping) == 0 {
+			continue
+		}
 		served, err := top.Serve(mapping, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		nearest := map[string]bool{} // HCAs that are nearest to some GPU
-		of := map[string][]int{}     // for GPUs with the same nearest HCAs, of how many cards each has some
-		for g, gpu := range top.GPUs {
-			closest := node.Location{}.Nearest(nil)
-			for _, e := range mapping {
-				if d := top.HCAs[e.HCA.ID].To(gpu); d.Compare(closest) < 0 {
-					closest = d
-				}
-			}
-			has, group := map[string]bool{}, ""
-			for _, e := range served {
-				near := top.HCAs[e.HCA.ID].To(gpu).Compare(closest) == 0
-				if near {
-					nearest[e.HCA.Name] = true
-					group += " " + e.HCA.Name
-				}
+		nearest := map[int]bool{}  // HCAs that are nearest to some GPU
+		of := map[string][]int{}   // for GPUs with the same nearest HCAs, of how many cards each has some
+		first := map[string]wish{} // of these GPUs, the nearest one's
+		groups := make([]string, len(top.GPUs))
+		for g := range top.GPUs {
+			w := wishOf(top, mapping, g)
+			cards, group := map[string]bool{}, fmt.Sprint(w.hcas)
+			groups[g] = group
+			for i, e := range served {
+				near := slices.Contains(w.hcas, i)
+				nearest[i] = nearest[i] || near
 				if !slices.Contains(e.GPUs, g) {
 					continue
 				}
 				card, _, _ := strings.Cut(e.HCA.ID.PCI, ".")
-				if has[card] = true; !near {
+				if cards[card] = true; !near {
 					fault("GPU %d is served by %s, and others are nearer", g, e.HCA.Name)
 				}
 			}
-			if len(has) == 0 && len(mapping) > 0 {
+			if len(cards) == 0 {
 				fault("GPU %d is served by none", g)
 			}
-			of[group] = append(of[group], len(has))
+			of[group] = append(of[group], len(cards))
+			if was, seen := first[group]; !seen || w.distance.Compare(was.distance) < 0 {
+				first[group] = w
+			}
 		}
-		for _, e := range served {
-			if nearest[e.HCA.Name] != (len(e.GPUs) > 0) {
-				fault("%s serves GPUs %v, is nearest to some: %t", e.HCA.Name, e.GPUs, nearest[e.HCA.Name])
+		for i, e := range served {
+			if nearest[i] != (len(e.GPUs) > 0) {
+				fault("%s serves GPUs %v, is nearest to some: %t", e.HCA.Name, e.GPUs, nearest[i])
 			}
 		}
 		for group, counts := range of {
 			if slices.Max(counts)-slices.Min(counts) > 1 {
-				fault("of%s, GPUs get %v cards", group, counts)
+				fault("of %s, GPUs get %v cards", group, counts)
+			}
+			// Who has enough HCAs that nobody nearer wants leaves the others to those.
+			wanted := func(i int) bool {
+				for other, w := range first {
+					if other != group && slices.Contains(w.hcas, i) && w.distance.Compare(first[group].distance) < 0 {
+						return true
+					}
+				}
+				return false
+			}
+			free := slices.DeleteFunc(slices.Clone(first[group].hcas), wanted)
+			for i, e := range served {
+				if len(free) >= len(counts) && wanted(i) && slices.ContainsFunc(e.GPUs, func(g int) bool { return groups[g] == group }) {
+					fault("%s serves GPUs %v: some of them have %d others, and some are nearer", e.HCA.Name, e.GPUs, len(free))
+				}
+			}
+		}
+		for g := range top.GPUs {
+			if again, err := top.Serve(mapping, []int{g}); err != nil || !reflect.DeepEqual(again, served) {
+				fault("a job with GPU %d meets other pairs: %v, %v: %v", g, again, served, err)
 			}
 		}
 		shuffled := slices.Clone(mapping)
