@@ -22,7 +22,7 @@ type GPU struct {
 
 // GPUs returns the node's GPUs in the order of their PCI addresses. proc is a /proc.
 func GPUs(sys, proc fs.FS) (gpus []GPU, err error) {
-	for _, list := range []func(sys, proc fs.FS) ([]GPU, error){nvidia, amd, displays} {
+	for _, list := range []func(sys, proc fs.FS) ([]GPU, error){nvidia, amd, displays, accelerators} {
 		if gpus, err = list(sys, proc); len(gpus) > 0 || err != nil {
 			break
 		}
@@ -115,9 +115,32 @@ func displays(sys, _ fs.FS) ([]GPU, error) {
 	return addDRM(sys, adapters)
 }
 
-// serviceProcessors are the vendors of display adapters that nobody computes
-// with: ASPEED, Matrox, and QEMU's own.
-var serviceProcessors = []string{"0x1a03", "0x102b", "0x1234"}
+// serviceProcessors are the vendors of display adapters that nobody computes with: ASPEED, Matrox, Huawei, XGI
+// and Silicon Motion; and those of virtual machines: QEMU's, Red Hat's, Amazon's, Microsoft's, VMware's and Cirrus's.
+var serviceProcessors = []string{
+	"0x1a03", "0x102b", "0x19e5", "0x18ca", "0x126f",
+	"0x1234", "0x1b36", "0x1af4", "0x1d0f", "0x1414", "0x15ad", "0x1013",
+}
+
+// accelerators returns the devices of the kernel's accel subsystem (drivers/accel), such as Intel's Gaudi.
+func accelerators(sys, _ fs.FS) (gpus []GPU, err error) {
+	const class = "class/accel"
+	for _, entry := range entries(sys, class) {
+		text, _ := strings.CutPrefix(entry, "accel")
+		minor, err := strconv.Atoi(text)
+		if err != nil {
+			continue // accel_controlD0
+		}
+		target, err := fs.ReadLink(sys, path.Join(class, entry))
+		if err != nil {
+			return nil, err
+		}
+		if pci := addressOf(target).PCI; pci != "" {
+			gpus = append(gpus, GPU{Location: node.Location{PCI: pci}, Files: []string{"/dev/accel/" + entry}, Minor: minor})
+		}
+	}
+	return gpus, nil
+}
 
 // addDRM adds the device nodes of the kernel's graphics devices. A partition of an AMD GPU is a device
 // of its own (drivers/gpu/drm/amd/amdxcp), and only the KFD tells which GPU it is of.

@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -20,6 +21,9 @@ func Locate(sys fs.FS, pci string) (node.Location, error) {
 		return node.Location{}, err
 	}
 	text, err := read(sys, path.Join(dir, "numa_node"))
+	if errors.Is(err, fs.ErrNotExist) { // a kernel without NUMA
+		text, err = "-1", nil
+	}
 	if err != nil {
 		return node.Location{}, fmt.Errorf("find the NUMA node of %s: %w", pci, err)
 	}

@@ -37,13 +37,16 @@ func TestALocationIsThePathFromTheRootComplexDown(t *testing.T) {
 	sys := tree(t, map[string]string{
 		"bus/pci/devices/0000:3b:00.0": "../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0",
 		"bus/pci/devices/0009:01:00.0": "../../../devices/platform/NVDA1:00/pci0009:00/0009:00:00.0/0009:01:00.0",
+		"bus/pci/devices/0001:01:00.0": "../../../devices/platform/1f00.pcie/pci0001:00/0001:00:00.0/0001:01:00.0", // no NUMA
 	}, map[string]string{
 		"devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/numa_node":                   "1\n",
 		"devices/platform/NVDA1:00/pci0009:00/0009:00:00.0/0009:01:00.0/numa_node": "-1\n",
+		"devices/platform/1f00.pcie/pci0001:00/0001:00:00.0/0001:01:00.0/class":    "0x020700\n",
 	})
 	for _, want := range []node.Location{
 		{PCI: "0000:3b:00.0", Path: []string{"pci0000:3a", "0000:3a:00.0"}, NUMA: 1},
 		{PCI: "0009:01:00.0", Path: []string{"pci0009:00", "0009:00:00.0"}, NUMA: -1},
+		{PCI: "0001:01:00.0", Path: []string{"pci0001:00", "0001:00:00.0"}, NUMA: -1},
 	} {
 		if got, err := sysfs.Locate(sys, want.PCI); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -99,10 +102,25 @@ func TestGPUsAreInTheOrderOfTheirPCIAddresses(t *testing.T) {
 		}
 	})
 	t.Run("a display adapter, but no service processor's", func(t *testing.T) {
-		links, files := functions(t, "0000:01:00.0 pci0000:00 0x030000 0x1a03", "0000:02:00.0 pci0000:00 0x030000 0x8086")
+		links, files := functions(t, "0000:01:00.0 pci0000:00 0x030000 0x1a03", "0000:02:00.0 pci0000:00 0x030000 0x8086", "0000:00:03.0 pci0000:00 0x030000 0x1d0f")
 		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
 		if want := []string{"0000:02:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
 			t.Errorf("got %q, %v, want %q", addresses(got), err, want)
+		}
+	})
+	t.Run("accelerators", func(t *testing.T) {
+		links, files := functions(t,
+			"0000:b3:00.0 pci0000:b0 0x120000 0x1da3", "0000:19:00.0 pci0000:10 0x120000 0x1da3", "0000:01:00.0 pci0000:00 0x030000 0x1a03",
+		)
+		links["class/accel/accel0"] = "../../devices/pci0000:b0/0000:b3:00.0/accel/accel0"
+		links["class/accel/accel1"] = "../../devices/pci0000:10/0000:19:00.0/accel/accel1"
+		links["class/accel/accel_controlD1"] = "../../devices/pci0000:10/0000:19:00.0/accel/accel_controlD1"
+		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
+		if want := []string{"0000:19:00.0", "0000:b3:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
+			t.Fatalf("got %q, %v, want %q", addresses(got), err, want)
+		}
+		if want := []string{"/dev/accel/accel1"}; !reflect.DeepEqual(got[0].Files, want) || got[0].Minor != 1 {
+			t.Errorf("got %+v, want %q", got[0], want)
 		}
 	})
 	t.Run("none", func(t *testing.T) {
