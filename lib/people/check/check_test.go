@@ -132,6 +132,9 @@ func gpus(have int, configured []int) func(*check.Site) {
 		s.Config.Slurm.Source = []string{config.GPU}
 		s.Config.HCAs = []config.HCA{{GPUs: configured}}
 		s.Inventory.GPUs = make([]report.GPU, have)
+		for i := range s.Inventory.HCAs {
+			s.Inventory.HCAs[i].Serves = []int{i}
+		}
 		for i := range have {
 			inOrder(s, i, i)
 		}
@@ -582,6 +585,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
 		"GPUs as the kernel has them":         {gpus(8, nil), ""},
+		"an HCA that serves no GPU": {all(gpus(8, nil), func(s *check.Site) { s.Inventory.HCAs[1].Serves = nil }),
+			"warning  mapping: mlx5_1 serves no GPU: each has nearer HCAs; leave it out of [[hca]], or say gpus = there"},
+		"an HCA that serves no GPU, and that jobs can ask for": {all(gpus(8, nil), func(s *check.Site) {
+			s.Inventory.HCAs[1].Serves, s.Config.Slurm.Source = nil, []string{config.GPU, config.Scontrol}
+		}), ""},
+		"an HCA of which one part serves a GPU": {all(gpus(8, nil), func(s *check.Site) {
+			s.Inventory.HCAs[1].Serves, s.Inventory.HCAs[0].ID.PCI, s.Inventory.HCAs[1].ID.PCI = nil, "0000:3b:00.0", "0000:3b:00.0"
+		}), ""},
 		"GPUs that jobs share": {func(s *check.Site) {
 			gpus(8, nil)(s)
 			edit("etc/slurm/slurm.conf", "GresTypes=gpu,nic", "GresTypes=gpu,shard,nic")(s)

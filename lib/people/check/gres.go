@@ -46,10 +46,33 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all = append(all, ok("slurm.index", "a job that asks for GPUs and NICs has the NICs of Slurm's numbers, wherever they sit: index = \"near\" in gresnet.toml gives it the nearest"))
 	}
 	if byGPU {
+		all = append(all, s.idle()...)
 		all = append(all, s.gpus(lines, conf)...)
 		all = append(all, sharedGPUs(conf)...)
 	}
 	return all
+}
+
+// idle names the HCAs that serve no GPU: each GPU has nearer ones.
+func (s Site) idle() []Finding {
+	var names []string
+	for _, h := range s.Inventory.HCAs {
+		serves := func(o report.HCA) bool { // it, or another part of the same HCA
+			return len(o.Serves) > 0 && (o.ID == h.ID || o.ID.PCI == h.ID.PCI && h.ID.PCI != "")
+		}
+		if h.Gres != "" && !slices.ContainsFunc(s.Inventory.HCAs, serves) && !slices.Contains(names, h.Name) {
+			names = append(names, h.Name)
+		}
+	}
+	const text = "%s serves no GPU: each has nearer HCAs"
+	switch said := strings.Join(names, ", "); {
+	case said == "" || s.Drift != nil:
+		return nil
+	case len(s.Config.Slurm.Source) > 1:
+		return []Finding{ok("mapping", text, said)}
+	default:
+		return []Finding{warn("mapping", "GN785 leave it out of [[hca]], or say gpus = there", text, said)}
+	}
 }
 
 // lackingGPUs finds GPUs of gres.conf whose device nodes the node does not have.
