@@ -590,7 +590,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an HCA that serves no GPU, and that jobs can ask for": {all(gpus(8, nil), func(s *check.Site) {
 			s.Inventory.HCAs[1].Serves, s.Config.Slurm.Source = nil, []string{config.GPU, config.Scontrol}
 		}), ""},
-		"an HCA of which one part serves a GPU": {all(gpus(8, nil), func(s *check.Site) {
+		"an HCA that serves a GPU by another part": {all(gpus(8, nil), func(s *check.Site) {
 			s.Inventory.HCAs[1].Serves, s.Inventory.HCAs[0].ID.PCI, s.Inventory.HCAs[1].ID.PCI = nil, "0000:3b:00.0", "0000:3b:00.0"
 		}), ""},
 		"GPUs that jobs share": {func(s *check.Site) {
