@@ -78,6 +78,17 @@ ip route add 172.21.$2.0/24 via 10.20$2.0.1 dev $1 proto static`,
 		check: "ok       NetworkManager: it leaves the HCAs' interfaces alone",
 	},
 	{
+		name:   "NetworkManager's own connections",
+		file:   connectionFile,
+		others: server,
+		start:  duplicates(0) + "chmod 600 /etc/NetworkManager/system-connections/*; systemctl start NetworkManager",
+		done: `[ "$(nmcli -t -f GENERAL.STATE,GENERAL.CONNECTION device show $1)" = "GENERAL.STATE:100 (connected)
+GENERAL.CONNECTION:site-$1" ]`,
+		again: "nmcli connection reload; systemctl restart NetworkManager",
+		stop:  duplicates(1) + "systemctl stop NetworkManager; rm -rf /run/NetworkManager",
+		check: "warning  NetworkManager: it manages ",
+	},
+	{
 		name: "ifupdown by allow-hotplug",
 		file: func(i int, name string) (string, string) { return interfacesFile("allow-hotplug", i, name) },
 		// What udev does when the interface appears.
@@ -116,6 +127,34 @@ DuplicateAddressDetection=none
 Destination=172.21.%[2]d.0/24
 Gateway=10.20%[2]d.0.1
 `, name, i)
+}
+
+// duplicates has the kernel look for others with an address of IPv6, or not. NetworkManager cannot say so of one,
+// and where there is no carrier the look never ends.
+func duplicates(look int) string {
+	return fmt.Sprintf("for f in /proc/sys/net/ipv6/conf/[dir]*/accept_dad; do echo %d >$f; done\n", look)
+}
+
+func connectionFile(i int, name string) (path, text string) {
+	kind, more := "ethernet", ""
+	if strings.HasPrefix(name, "ib") {
+		kind, more = "infiniband", "\ntransport-mode=datagram"
+	}
+	return "/etc/NetworkManager/system-connections/" + name + ".nmconnection", fmt.Sprintf(`[connection]
+id=site-%[1]s
+uuid=00000000-0000-4000-8000-00000000000%[2]d
+type=%[3]s
+interface-name=%[1]s
+[%[3]s]%[4]s
+[ipv4]
+method=manual
+address1=10.20%[2]d.0.2/24
+route1=172.21.%[2]d.0/24,10.20%[2]d.0.1
+[ipv6]
+method=manual
+addr-gen-mode=eui64
+address1=fd20:%[2]d::2/64
+`, name, i, kind, more)
 }
 
 func interfacesFile(how string, i int, name string) (path, text string) {
