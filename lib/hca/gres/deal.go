@@ -124,6 +124,7 @@ func (g *group) share() {
 		order = append(order, a.gpus...)
 	}
 	slices.Sort(order)
+	order = slices.Compact(order)
 	most := map[*adapter]int{}
 	for _, a := range g.adapters {
 		most[a] = len(a.gpus)
@@ -131,19 +132,29 @@ func (g *group) share() {
 	for range g.gpus {
 		most[slices.MinFunc(g.adapters, func(a, b *adapter) int { return most[a] - most[b] })]++
 	}
-	beside := func(a *adapter, gpu int) bool {
-		at := slices.Index(order, gpu)
-		return slices.ContainsFunc(a.gpus, func(o int) bool { d := slices.Index(order, o) - at; return d == 1 || d == -1 })
-	}
 	for _, gpu := range g.gpus {
+		at := slices.Index(order, gpu)
 		slices.MinFunc(g.adapters, func(a, b *adapter) int {
-			return cmp.Or(
-				falseFirst(len(a.gpus) >= most[a], len(b.gpus) >= most[b]),
-				falseFirst(!beside(a, gpu), !beside(b, gpu)),
-				len(a.gpus)-len(b.gpus),
-			)
+			return cmp.Or(falseFirst(len(a.gpus) >= most[a], len(b.gpus) >= most[b]), a.gap(order, at)-b.gap(order, at))
 		}).serve(gpu)
 	}
+}
+
+// gap tells how far the GPU at a place in an order is from the nearest that the HCA serves. Of two as near, the one
+// before counts. An HCA that serves none comes after one whose GPU is the next.
+func (a *adapter) gap(order []int, at int) int {
+	const step, none = 4, 6
+	gap := none
+	for i, gpu := range a.gpus {
+		d := step * (at - slices.Index(order, gpu))
+		if d < 0 {
+			d = 1 - d
+		}
+		if i == 0 || d < gap {
+			gap = d
+		}
+	}
+	return gap
 }
 
 func falseFirst(a, b bool) int {

@@ -169,6 +169,34 @@ func TestOnAnyMachineTheNearestHCAsAreDealtAndNoneOfThemIdles(t *testing.T) {
 	}
 }
 
+// On this machine each second GPU has a NIC beside it. The order is Slurm's, as File= lines or device nodes have it.
+func TestNeighborsShareAnHCAInWhateverOrderSlurmHasTheGPUs(t *testing.T) {
+	all, err := machines.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, mapping := topologyOf(t, all["hgx-h100-alternate-nics"])
+	gpus := slices.Clone(top.GPUs)
+	for n := range 4 * 4 * 4 * 4 {
+		order := []int{n % 4, n / 4 % 4, n / 16 % 4, n / 64}
+		if !slices.Equal(slices.Sorted(slices.Values(order)), []int{0, 1, 2, 3}) || slices.Index(order, 0)/2 == slices.Index(order, 2)/2 {
+			continue // no order, or one that has both NICs in one pair
+		}
+		for i, gpu := range order {
+			top.GPUs[i] = gpus[gpu]
+		}
+		served, err := top.Serve(mapping, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range served {
+			if pair := fmt.Sprint(e.GPUs); !slices.Contains([]string{"[0 1]", "[2 3]", "[4 5]", "[6 7]"}, pair) {
+				t.Errorf("in the order %v, %s serves %s", order, e.HCA.Name, pair)
+			}
+		}
+	}
+}
+
 func TestEachGPUGetsOnePartOfAnHCAThatIsGivenInParts(t *testing.T) {
 	for _, c := range []struct{ parts, gpus int }{{1, 1}, {1, 3}, {2, 4}, {3, 4}, {4, 4}, {8, 4}, {8, 1}} {
 		at := node.Location{PCI: "0000:07:00.0", Path: []string{"pci0000:00", "0000:00:01.0"}}
