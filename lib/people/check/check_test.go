@@ -606,7 +606,16 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.ScontrolErr = hint.With(errors.New("find scontrol: there is none"), "set slurm.scontrol")
 		},
 			"error    slurm.source: find scontrol: there is none; set slurm.scontrol"},
-		"no GPUs, and nothing else to go by": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} },
+		"GPUs that the kernel does not show": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.Scontrol, config.GPU} },
+			"error    gres.conf: it has 8 gpu for this node, the kernel has 0: a job with GPU 0 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
+		"GPUs that the kernel does not show and the configuration deals out": {func(s *check.Site) {
+			s.Config.Slurm.Source, s.Config.HCAs = []string{config.Scontrol, config.GPU}, []config.HCA{{GPUs: []int{0}}}
+		}, ""},
+		"no GPUs, and nothing else to go by": {func(s *check.Site) {
+			s.Config.Slurm.Source = []string{config.GPU}
+			edit("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-7]\n", "")(s)
+			edit("etc/slurm/slurm.conf", "Gres=gpu:8,", "Gres=")(s)
+		},
 			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),
 			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},

@@ -20,7 +20,8 @@ import (
 // jobs get; and Slurm's GPUs against the node's, where these say what jobs get.
 func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	byCount := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol)
-	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.InventoryErr == nil && s.numbersGPUs()
+	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.InventoryErr == nil &&
+		!slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
 	var all []Finding
 	file := path.Join(dir, "gres.conf")
 	lines, err := slurm.Read(s.Root, file)
@@ -29,6 +30,11 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	}
 	if lacking := s.lackingGPUs(lines); len(lacking) > 0 {
 		all, byGPU = append(all, lacking...), false
+	}
+	if byGPU && len(s.Inventory.GPUs) == 0 {
+		if byGPU = false; err == nil && s.mapped() > 0 {
+			all = append(all, s.gpus(lines, conf)...)
+		}
 	}
 	if !byCount && !byGPU {
 		return all
@@ -101,11 +107,6 @@ func sharedGPUs(conf slurm.Conf) []Finding {
 	return nil
 }
 
-// numbersGPUs tells whether it matters how the node's GPUs are numbered.
-func (s Site) numbersGPUs() bool {
-	return len(s.Inventory.GPUs) > 0 && !slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
-}
-
 // gpus holds the GPUs of gres.conf against those that the kernel has.
 func (s Site) gpus(lines, conf slurm.Conf) []Finding {
 	const about = "gres.conf"
@@ -125,8 +126,8 @@ func (s Site) gpus(lines, conf slurm.Conf) []Finding {
 	switch {
 	case len(said.Devices) == 0:
 		return nil
-	case lacks >= 0:
-		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(said.Devices), len(have), lacks)}
+	case lacks >= 0 || len(have) == 0:
+		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(said.Devices), len(have), max(lacks, 0))}
 	case !said.Silent(have):
 		return []Finding{ok(about, "%d gpu", len(order))}
 	case !slices.IsSortedFunc(have, func(a, b sysfs.GPU) int { return a.Minor - b.Minor }):
