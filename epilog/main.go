@@ -9,7 +9,6 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/detach"
 	"gresnet/lib/lease"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
@@ -62,16 +61,15 @@ func restore(w *cli.World, f cli.Flags) error {
 		return nil
 	}
 	ctx := context.Background()
-	err = w.Record(f, cfg, "epilog", func(h *host.Host) error {
-		n := lease.On(h)
+	err = w.OnNode(f, cfg, "epilog", func(n *lease.Host) error {
 		if !behind {
 			return n.Restore(ctx, j.ID, run)
 		}
 		n.Alone = detach.Back()
 		err := n.Restore(ctx, j.ID, run)
-		j.Node, j.Conf = h.Slurm.Name, h.Slurm.Conf
+		j.Node, j.Conf = n.Slurm.Name, n.Slurm.Conf
 		if err := source.Drain(ctx, cfg.Slurm, j, err); err != nil {
-			h.Notice(j.ID, "%s", err)
+			n.Notice(j.ID, "%s", err)
 		}
 		return err
 	})

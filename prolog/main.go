@@ -9,7 +9,6 @@ import (
 
 	"gresnet/lib/hca/source"
 	"gresnet/lib/lease"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
@@ -66,8 +65,7 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 		return err
 	}
 	ctx := context.Background()
-	err = w.Record(f, cfg, "prolog", func(h *host.Host) error {
-		n := lease.On(h)
+	err = w.OnNode(f, cfg, "prolog", func(n *lease.Host) error {
 		n.Undo = cfg.Deadline.Prolog / 2
 		ctx, cancel := context.WithTimeout(ctx, cfg.Deadline.Prolog-n.Undo)
 		defer cancel()

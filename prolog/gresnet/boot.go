@@ -53,8 +53,8 @@ Example:
 				cfg = config.Default() // leases are given back all the same,
 				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
-			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *host.Host) error {
-				return hint.Join(lease.On(n).Boot(c.Context), readyPlaceholders(n, os.DirFS("/")))
+			return hint.Join(broken, w.OnNode(c, cfg, "boot", func(n *lease.Host) error {
+				return hint.Join(n.Boot(c.Context), readyPlaceholders(n.Host, os.DirFS("/")))
 			}))
 		},
 	}

@@ -6,7 +6,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/lease"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/words/hint"
 )
@@ -31,7 +30,7 @@ Example:
 			if err := cli.Root(); err != nil {
 				return err
 			}
-			return w.Record(c, w.Lenient(c), "release", func(n *host.Host) error { return lease.On(n).Release(c.Context, c.Args().First()) })
+			return w.OnNode(c, w.Lenient(c), "release", func(n *lease.Host) error { return n.Release(c.Context, c.Args().First()) })
 		},
 	}
 }

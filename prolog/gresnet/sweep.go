@@ -7,7 +7,6 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/lease"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/words/hint"
 )
@@ -47,7 +46,7 @@ Examples:
 			if err := cli.Root(); err != nil {
 				return err
 			}
-			return w.Record(c, w.Lenient(c), "sweep", func(n *host.Host) error { return lease.On(n).Sweep(c.Context, s) })
+			return w.OnNode(c, w.Lenient(c), "sweep", func(n *lease.Host) error { return n.Sweep(c.Context, s) })
 		},
 	}
 }

@@ -160,6 +160,15 @@ func (w *World) Lenient(c Flags) config.Config {
 	return cfg
 }
 
+// OnNode does a run of a program, which takes leases or gives them back, on this node.
+func (w *World) OnNode(c Flags, cfg config.Config, program string, run func(*lease.Host) error) error {
+	n := w.Host(c, cfg)
+	if w.trace != nil {
+		defer w.trace.end()
+	}
+	return w.recorded(n, program, func() error { return run(lease.On(n)) })
+}
+
 // Host returns the node that this process runs on.
 func (w *World) Host(c Flags, cfg config.Config) *host.Host {
 	n := &host.Host{

@@ -17,21 +17,16 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/people/inspect"
 	"gresnet/lib/people/metrics"
-	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
 	"gresnet/lib/words/trust"
 )
 
-// Record does a run of a program on the node and counts it, if the
-// configuration wants metrics. Nothing that goes wrong with these is the run's.
-func (w *World) Record(c Flags, cfg config.Config, program string, run func(*host.Host) error) error {
-	n := w.Host(c, cfg)
-	if w.trace != nil {
-		defer w.trace.end()
-	}
-	if cfg.Metrics.File == "" && cfg.Accounting.File == "" {
-		return run(n)
+// recorded does a run, and counts it and writes its lines for jobs, if the configuration wants that. Nothing that
+// goes wrong with these is the run's.
+func (w *World) recorded(n *host.Host, program string, run func() error) error {
+	if n.Config.Metrics.File == "" && n.Config.Accounting.File == "" {
+		return run()
 	}
 	r := record{program: program}
 	log := n.Log
@@ -40,14 +35,14 @@ func (w *World) Record(c Flags, cfg config.Config, program string, run func(*hos
 		log(e)
 	}
 	start := time.Now()
-	err := run(n)
+	err := run()
 	r.took, r.exit = time.Since(start), exitCode(err)
 	n.Log = log
-	w.account(n, cfg.Accounting.File, r.events, poll.Accounting)
-	if cfg.Metrics.File == "" {
+	w.account(n, n.Config.Accounting.File, r.events, poll.Accounting)
+	if n.Config.Metrics.File == "" {
 		return err
 	}
-	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}, r, poll.Metrics)
+	w.write(n, metrics.File{Path: n.Config.Metrics.File, Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}, r, poll.Metrics)
 	return err
 }
 
