@@ -196,7 +196,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if taken.pool, err = l.Look().WayOut(moves); err != nil {
 		return err
 	}
-	err = l.Do(claim, func() (err error) {
+	err = l.DoBy(claim, func() (err error) {
 		w := l.World
 		if claim.Change, err = w.Table.Begin(ctx); err != nil {
 			return err

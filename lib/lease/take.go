@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
@@ -34,50 +35,65 @@ import (
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
-	looked := n.Time("look after the node table and who can open device nodes")
-	if err := n.ready(j.Start); err != nil {
+	if err := n.begin(ctx, j.Start); err != nil {
 		return err
 	}
-	// Whatever this job gets, it must not open other HCAs.
-	if err := n.Close(ctx); err != nil {
-		return err
-	}
-	looked()
 	opened.RestoreLost(ctx, n.Host, false)
 	asked := sync.OnceValue(func() entitlement { return n.ask(ctx, j) })
 	if !n.hasLeftovers(j.ID) && asked().isNothing() {
 		environment.Notify(n.Host, j, asked().less)
 		return nil // without the job's lock: it would guard nothing
 	}
+	return n.afterEarlier(ctx, j, func() error { return n.takeEntitled(ctx, j, asked()) })
+}
+
+// begin readies the node and closes its device nodes: whatever a job gets, it must not open other HCAs.
+// start is when the job began.
+func (n *Host) begin(ctx context.Context, start time.Time) error {
+	defer n.Time("look after the node table and who can open device nodes")()
+	if err := n.ready(start); err != nil {
+		return err
+	}
+	return n.Close(ctx)
+}
+
+// afterEarlier calls take with the job's lock, when what earlier runs of the job left has ended. It does not call
+// take if this run has its lease already.
+func (n *Host) afterEarlier(ctx context.Context, j job.Job, take func() error) error {
 	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
 		if n.hasLeftovers(j.ID) {
 			if own, err := n.endEarlier(ctx, j); own || err != nil {
 				return err
 			}
 		}
-		return n.takeEntitled(ctx, j, asked())
+		return take()
 	})
 }
 
-// takeEntitled takes what a job is entitled to, and tells the job what it lacks.
+// takeEntitled takes what a job is entitled to, and tells the job what it lacks, or why it gets nothing.
 func (n *Host) takeEntitled(ctx context.Context, j job.Job, e entitlement) error {
-	err := e.err
-	if err == nil && len(e.wants) > 0 {
-		j.Others, err = source.Companions(ctx, j, n.Config)
-	}
-	if err == nil && len(e.wants) > 0 {
-		var passed []gres.Holding
-		passed, err = n.takeOrWait(ctx, j, e.wants)
-		e.less = append(e.less, passedOver(passed)...)
+	lacks, err := n.takeWanted(ctx, j, e)
+	if err == nil {
+		environment.Notify(n.Host, j, append(e.less, lacks...))
+		return nil
 	}
 	var refusal *gres.Refusal
 	if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 		return n.refuse(ctx, j, refusal)
 	}
-	if err == nil {
-		environment.Notify(n.Host, j, e.less)
-	}
 	return err
+}
+
+// takeWanted takes what the sources say. lacks is what the job would have besides, if it were free.
+func (n *Host) takeWanted(ctx context.Context, j job.Job, e entitlement) (lacks []string, err error) {
+	if e.err != nil || len(e.wants) == 0 {
+		return nil, e.err
+	}
+	if j.Others, err = source.Companions(ctx, j, n.Config); err != nil {
+		return nil, err
+	}
+	passed, err := n.takeOrWait(ctx, j, e.wants)
+	return passedOver(passed), err
 }
 
 // entitlement is what the sources say of a job. less is why that is less than the job could expect.
@@ -91,12 +107,11 @@ func (e entitlement) isNothing() bool { return e.err == nil && len(e.wants) == 0
 
 // ask asks the sources what a job is entitled to.
 func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement) {
-	asked := n.Time("ask what the job is entitled to")
+	defer n.Time("ask what the job is entitled to")()
 	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
 	local.Less = func(why string) { e.less = append(e.less, why) }
 	var notes []string
 	e.wants, notes, e.err = source.Ask(ctx, j, n.Config, local)
-	asked()
 	for _, note := range notes {
 		n.Notice(j.ID, "%s", note)
 	}
@@ -110,7 +125,7 @@ func (n *Host) takeOrWait(ctx context.Context, j job.Job, wants []gres.Want) (pa
 		return nil, err
 	}
 	for {
-		passed, err := n.take(ctx, j, wants)
+		passed, err := n.takeLease(ctx, j, wants)
 		var taken *gres.Taken
 		if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
 			return passed, err
@@ -146,9 +161,9 @@ type taking struct {
 	jobs       int // how many jobs the node can have at one time
 }
 
-// take takes what a job wants into a new lease. passed is what the job would have besides, if it
+// takeLease takes what a job wants into a new lease. passed is what the job would have besides, if it
 // were free.
-func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
+func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {
 		return nil, err
@@ -181,7 +196,7 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 		return host.Picked{}, err
 	}
 	defer u.Close()
-	err = t.Do(t.claim, func() error {
+	err = t.DoBy(t.claim, func() error {
 		return u.Repeat(func() (err error) {
 			p, err = t.claimLocked(ctx, wants, u)
 			return err
@@ -219,42 +234,42 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Lo
 
 // fill moves what is claimed into the lease, and makes the lease count.
 func (t *taking) fill(ctx context.Context, p host.Picked) error {
-	n := t.Host
-	looked := n.Time("read what the moves lose")
-	look := t.Look()
+	n, look := t.Host, t.Look()
 	mode, hcas, err := look.Read(t.job, t.access, p)
-	looked()
 	if err != nil {
 		return err
 	}
 	checkMode(n, t.World.Job, mode)
-	found := n.Time("find the job's other nodes")
-	network, err := look.Network(ctx, t.job, t.access, n.CanMove)
-	found()
+	nodes, err := look.Network(ctx, t.job, t.access, n.CanMove)
 	if err != nil {
 		return err
 	}
-	over, up := t.networks(network)
-	if err := checkNames(up, network, interfaceNames(hcas)); err != nil {
+	over, up := t.networks(nodes)
+	if err := checkNames(up, nodes, interfaceNames(hcas)); err != nil {
 		return err
 	}
 	if err := t.CarryOut(ctx, plan.Steps(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
-	if err := t.leadRails(look, network, hcas, n.CanMove); err != nil {
+	if err := t.leadRails(look, nodes, hcas, n.CanMove); err != nil {
 		return err
 	}
 	if err := t.CarryOut(ctx, t.hooks(mode, namesOf(hcas))); err != nil {
 		return err
 	}
-	written := n.Time("tell the job of it, commit")
-	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
-	lease.Uplink, lease.Network, lease.Srun = t.made(), network, t.World.WayOut.Srun && t.job.Leader == 0
+	return t.commit(mode, hcas, nodes)
+}
+
+// commit tells the job of its lease, which counts from then on.
+func (t *taking) commit(mode rdma.Mode, hcas []plan.HCA, nodes *jobnet.Network) error {
+	lease := environment.Lease{
+		Host: t.Host, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas,
+		Uplink: t.made(), Network: nodes, Srun: t.World.WayOut.Srun && t.job.Leader == 0,
+	}
 	if err := lease.Write(); err != nil {
 		return err
 	}
-	written()
-	n.Tell(event.LeaseTaken, t.World.Job, "the lease is taken, in %s mode: %s", mode, strings.Join(namesOf(hcas), ", "))
+	t.Host.Tell(event.LeaseTaken, t.World.Job, "the lease is taken, in %s mode: %s", mode, strings.Join(namesOf(hcas), ", "))
 	return nil
 }
 

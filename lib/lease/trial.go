@@ -149,12 +149,7 @@ func (n *Host) TakeTrial(ctx context.Context, j job.Job, wants []gres.Want) erro
 		return err
 	}
 	opened.RestoreLost(ctx, n.Host, false)
-	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
-		if n.hasLeftovers(j.ID) {
-			if own, err := n.endEarlier(ctx, j); own || err != nil {
-				return err
-			}
-		}
+	return n.afterEarlier(ctx, j, func() error {
 		_, err := n.takeOrWait(ctx, j, wants)
 		return err
 	})

@@ -321,7 +321,7 @@ abandoned:
 		fi
 	};
 
-	/* func: lib/lease Host.take
+	/* func: lib/lease Host.takeLease
 	 * func: lib/lease/opened Create */
 create:
 	atomic {

@@ -48,6 +48,7 @@ type Lease struct {
 
 // Write writes all files of the lease, and at last env, which makes the lease count.
 func (l Lease) Write() error {
+	defer l.Host.Time("tell the job of it, commit")()
 	ns, err := l.namespace()
 	if err != nil {
 		return err

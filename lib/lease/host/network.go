@@ -102,6 +102,7 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
+	defer l.Host.Time("find the job's other nodes")()
 	var n *jobnet.Network
 	err := l.World.OnHost(func(v *scan.View) error {
 		node, err := jobnet.ReadHost(v.Link.Conn)

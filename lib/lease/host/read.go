@@ -62,6 +62,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 
 // Read looks at what was claimed, before anything of it is changed.
 func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
+	defer l.Host.Time("read what the moves lose")()
 	devices := access.Isolation == config.IsolateDevices
 	l.lookForLifelines(p)
 	err = l.World.OnHost(func(v *scan.View) (err error) {

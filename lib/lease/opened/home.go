@@ -21,19 +21,19 @@ func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
 	if len(notes) == 0 {
 		return nil
 	}
-	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
+	h := homecoming{flight: flight{lease: l}, stuck: map[node.ID]bool{}}
 	up := recovery.FirstOfRank(notes, step.AllUp)
 	for i, s := range notes {
 		if i == up {
 			h.finish()
 		}
-		if h.moving != nil && (!whole || h.moving.before(s.Step)) {
+		if !whole || h.mustEndBefore(s.Step) {
 			h.await()
 		}
 		// A move of an RDMA device that fails may still go on, and no move of its interface may
 		// overlap with it.
 		if !h.stuck[s.HCA()] && !l.World.Gone[pieceOf(s.Step)] {
-			h.undo(s.Step)
+			h.record(s.Step, h.begin(undo, s.Step))
 		}
 	}
 	h.finish()
@@ -42,41 +42,25 @@ func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
 
 // homecoming says how far an unwinding is with bringing HCAs home.
 type homecoming struct {
-	lease  *Lease
-	moving *inFlight        // nil: no step is in flight
+	flight
 	stuck  map[node.ID]bool // HCAs that do not come home
 	failed []error
 }
 
-// undo undoes a step, or leaves it in flight.
-func (h *homecoming) undo(s step.Step) {
-	moving, err := h.lease.begin(undo, s)
-	if moving != nil {
-		h.moving = moving
-		return
-	}
-	h.undone(s, err)
-}
-
 // await waits for the step in flight.
-func (h *homecoming) await() {
-	if ending := h.moving; ending != nil {
-		h.moving = nil
-		h.undone(ending.Step, ending.end())
-	}
-}
+func (h *homecoming) await() { h.record(h.end()) }
 
 // finish does what the steps left to do when all interfaces are up.
 func (h *homecoming) finish() {
 	h.await()
 	for s, err := range h.lease.finish() {
-		h.undone(s, err)
+		h.record(s, err)
 	}
 }
 
-// undone records how an undo ended. An HCA counts as home although another has its name, or its
-// settings do not come back: then the unwinding still gives its device nodes their access.
-func (h *homecoming) undone(s world.Deed, err error) {
+// record records how an undo ended; one in flight has no error yet. An HCA counts as home although another
+// has its name, or its settings do not come back: then the unwinding still gives its device nodes their access.
+func (h *homecoming) record(s world.Deed, err error) {
 	errs := h.lease.failure(s, err)
 	h.failed = append(h.failed, errs...)
 	_, settings := s.(*step.Settings)

@@ -15,19 +15,17 @@ import (
 )
 
 // CarryOut notes and does the steps of a plan, and then what they left to do.
-func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) (err error) {
-	var moving *inFlight
-	end := func() error {
-		if ending := moving; ending != nil {
-			moving = nil
-			return ending.end()
-		}
-		return nil
-	}
-	defer func() { err = hint.Join(err, end()) }()
+func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) error {
+	f := flight{lease: l}
+	err := l.doAll(ctx, steps, &f)
+	_, ended := f.end() // also that of a step which was in flight when another one failed
+	return hint.Join(err, ended)
+}
+
+func (l *Lease) doAll(ctx context.Context, steps []step.Step, f *flight) error {
 	for _, s := range steps {
-		if moving != nil && moving.before(s) {
-			if err := end(); err != nil {
+		if f.mustEndBefore(s) {
+			if _, err := f.end(); err != nil {
 				return err
 			}
 		}
@@ -37,15 +35,11 @@ func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) (err error) {
 		if err := l.Note(s); err != nil {
 			return err
 		}
-		u, err := l.begin(do, s)
-		if err != nil {
+		if err := f.begin(do, s); err != nil {
 			return err
 		}
-		if u != nil {
-			moving = u
-		}
 	}
-	if err := end(); err != nil {
+	if _, err := f.end(); err != nil {
 		return err
 	}
 	for _, err := range l.finish() {
@@ -79,12 +73,12 @@ func (l *Lease) finish() iter.Seq2[world.Deed, error] {
 	}
 }
 
-// inFlight is a step that the kernel works at while the run does others. There is one at most: a
-// move of an RDMA device assigns the numbers of its character devices anew, and only with one move
-// at a time does each get its own again.
-type inFlight struct {
-	step.Step
+// flight has the step that the kernel works at while the run does others. There is one at most: a move of an
+// RDMA device assigns the numbers of its character devices anew, and only with one move at a time does each
+// get its own again.
+type flight struct {
 	lease *Lease
+	step  step.Step // nil: none is in flight
 	verb  string
 	begun measured
 	wait  func() error
@@ -98,17 +92,18 @@ const (
 	verify = "verify"
 )
 
-// begin does or undoes a step, or returns it in flight if the kernel can work at it by itself.
-func (l *Lease) begin(verb string, s step.Step) (*inFlight, error) {
-	u := &inFlight{Step: s, lease: l, verb: verb}
-	u.begun = l.measure(func() (err error) {
-		u.wait, err = l.start(verb, s)
+// begin does or undoes a step, or leaves it in flight if the kernel can work at it by itself.
+func (f *flight) begin(verb string, s step.Step) error {
+	var wait func() error
+	begun := f.lease.measure(func() (err error) {
+		wait, err = f.lease.start(verb, s)
 		return err
 	})
-	if u.wait != nil {
-		return u, nil
+	if wait == nil {
+		return f.lease.report(verb, s, begun)
 	}
-	return nil, l.report(verb, s, u.begun)
+	f.step, f.verb, f.begun, f.wait = s, verb, begun, wait
+	return nil
 }
 
 // start returns a function that waits for the end, or nil if the step is done.
@@ -125,15 +120,24 @@ func (l *Lease) start(verb string, s step.Step) (wait func() error, err error) {
 	return nil, s.Undo(l.World)
 }
 
-// before tells whether the step in flight must have ended before another one.
-func (u *inFlight) before(s step.Step) bool {
+// mustEndBefore tells whether a step is in flight that must have ended before another one.
+func (f *flight) mustEndBefore(s step.Step) bool {
+	if f.step == nil {
+		return false
+	}
 	_, another := s.(step.Starter)
-	return another || s.HCA() == u.HCA() || s.HCA() == node.ID{}
+	return another || s.HCA() == f.step.HCA() || s.HCA() == node.ID{}
 }
 
-// end waits for the step's end.
-func (u *inFlight) end() error {
-	return u.lease.report(u.verb, u.Step, u.begun.and(u.lease.measure(u.wait)))
+// end waits for the end of the step in flight, and returns which that was: nil if there was none.
+func (f *flight) end() (ended step.Step, err error) {
+	if f.step == nil {
+		return nil, nil
+	}
+	ended, f.step = f.step, nil
+	all := f.lease.measure(f.wait)
+	all.took += f.begun.took
+	return ended, f.lease.report(f.verb, ended, all)
 }
 
 // measured says how long a deed took, and how it ended.
@@ -148,13 +152,8 @@ func (l *Lease) measure(deed func() error) measured {
 	return measured{l.Host.Now().Sub(start), err}
 }
 
-// and adds a deed's second part.
-func (t measured) and(u measured) measured {
-	return measured{t.took + u.took, u.err}
-}
-
-// Do does a step by a function, and logs how it ended. It notes nothing: that is CarryOut's, or the function's.
-func (l *Lease) Do(s step.Step, deed func() error) error { return l.timed(do, s, deed) }
+// DoBy does a step by a function, and logs how it ended. It notes nothing: that is CarryOut's, or the function's.
+func (l *Lease) DoBy(s step.Step, deed func() error) error { return l.timed(do, s, deed) }
 
 // timed does a deed and logs how it ended.
 func (l *Lease) timed(verb string, s world.Deed, deed func() error) error {
