@@ -65,10 +65,10 @@ func (n *Host) readTable(id uint32) error {
 	return err
 }
 
-// again is ready for a run that only goes on with what others began: where nothing has run since the
-// boot it makes nothing, for a node that has the packages alone must stay as it is.
-func (n *Host) again() error {
-	if !n.State.IsMade() {
+// readyAgain readies the node for a run that goes on with what others began. Where nothing has run since the boot it
+// makes nothing, unless this is the boot: a node that has the packages alone must stay as it is.
+func (n *Host) readyAgain(boot bool) error {
+	if !boot && !n.State.IsMade() {
 		return nil
 	}
 	return n.ready(time.Time{})

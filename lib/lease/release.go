@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state/lock"
@@ -25,7 +26,7 @@ import (
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
-	if err := n.again(); err != nil {
+	if err := n.readyAgain(false); err != nil {
 		return err
 	}
 	c, err := n.quarantined(name)
@@ -172,54 +173,37 @@ func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
 // them. It keeps the other HCAs from later jobs.
 func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.Table().Read()
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(t.Claims, is) {
 		return err
-	}
-	away := map[node.ID]string{}
-	if !slices.ContainsFunc(t.Claims, is) {
-		return nil
 	}
 	l, done, err := n.LookFor(ctx, 0)
 	if err != nil {
 		return err
 	}
 	defer done()
-	var failed []error
-	var lost []table.Claim
-	for _, c := range t.Claims {
-		if !is(c) {
-			continue
-		}
-		reason, err := l.Absent(&t, c.HCA)
-		if errors.Is(err, world.ErrGone) {
-			lost = append(lost, c)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if reason != "" {
-			away[c.HCA] = reason
-			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
-			continue
-		}
-		if err := l.World.OnHost(func(v *scan.View) error { return v.TakeBack(l.World.Dev, c.HCA) }); err != nil {
-			return fmt.Errorf("release %s: take its device nodes back: %w", c.Name, err)
-		}
-	}
-	if err := n.unguard(l.World, t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" }); err != nil {
+	mine := slices.DeleteFunc(slices.Clone(t.Claims), func(c table.Claim) bool { return !is(c) })
+	lost, away, err := takeBack(l, &t, mine)
+	if err != nil {
 		return err
 	}
+	free := func(c table.Claim) bool { return is(c) && away[c.HCA] == "" }
+	if err := n.unguard(l.World, t.Claims, free); err != nil {
+		return err
+	}
+	var failed []error
+	for _, c := range mine {
+		if reason := away[c.HCA]; reason != "" {
+			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
+		}
+	}
 	err = n.Table().Update(ctx, func(t *table.Table) error {
-		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
+		t.Claims = slices.DeleteFunc(t.Claims, free)
 		for i, c := range t.Claims {
 			if is(c) {
 				t.Claims[i].Quarantined = away[c.HCA]
 			}
 		}
-		if err := step.Reopen(l.World, t); err != nil {
-			failed = append(failed, err)
-		}
+		failed = append(failed, step.Reopen(l.World, t))
 		return nil
 	})
 	if err != nil {
@@ -228,10 +212,33 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	for _, c := range lost {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Warning: fmt.Sprintf("%s (%s) is released: %s", c.Name, c.HCA, world.ErrGone)})
 	}
-	if len(failed) > 0 {
-		return opened.Remains(hint.Join(failed...))
+	if err := hint.Join(failed...); err != nil {
+		return opened.Remains(err)
 	}
 	return nil
+}
+
+// takeBack takes back the device nodes of claimed HCAs that are on the node. It returns the claims of those that
+// the node has lost, and why others are not there.
+func takeBack(l *host.Look, t *table.Table, claims []table.Claim) (lost []table.Claim, away map[node.ID]string, err error) {
+	away = map[node.ID]string{}
+	for _, c := range claims {
+		reason, err := l.Absent(t, c.HCA)
+		switch {
+		case errors.Is(err, world.ErrGone):
+			lost = append(lost, c)
+			continue
+		case err != nil:
+			return nil, nil, err
+		case reason != "":
+			away[c.HCA] = reason
+			continue
+		}
+		if err := l.World.OnHost(func(v *scan.View) error { return v.TakeBack(l.World.Dev, c.HCA) }); err != nil {
+			return nil, nil, fmt.Errorf("release %s: take its device nodes back: %w", c.Name, err)
+		}
+	}
+	return lost, away, nil
 }
 
 // unguard ends the guard for jobs that have no lease, and no claim but those that go. It comes before these go: after a

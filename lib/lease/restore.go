@@ -20,8 +20,7 @@ import (
 // After an error with which the lease is still there the error is ErrRemains.
 func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	begun := time.Now()
-	all := n.Config.Deadline.Epilog
-	ctx, cancel := context.WithTimeout(ctx, all/2)
+	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog/2)
 	defer cancel()
 	if err := n.State.Make(); err != nil {
 		return err
@@ -30,36 +29,47 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
 	opened.RestoreLost(ctx, n.Host, false)
-	err := opened.UnderLock(ctx, n.Host, id, func() error {
-		if n.Alone != nil {
-			if err := n.Alone(); err != nil {
-				n.Notice(id, "slurmd waits for this epilog: %s", err)
-			}
-		}
-		l, err := n.open(ctx, id)
-		if errors.Is(err, opened.ErrNone) {
-			if s := sign.Of(n.State, id); s != nil && run != nil && s.Run.Restart > run.Restart {
-				return nil // it is of a later run, whose prolog found no HCA for it
-			}
-			opened.RestoreDeferred(ctx, n.Host, id)
-			return n.endWithoutLease(ctx, id)
-		}
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		if held, err := job.ParseRun(l.World.Run); err == nil && run != nil && held.Restart > run.Restart {
-			n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.World.Run, run)
-			return nil
-		}
-		environment.Forget(n.Host, id)
-		// The wait for the lock is a part of the run's time.
-		l.Until = begun.Add(max(all, l.UndoTime()))
-		err = l.Unwind()
-		return hint.Join(err, l.Complaint)
-	})
+	err := opened.UnderLock(ctx, n.Host, id, func() error { return n.restoreLocked(ctx, id, run, begun) })
 	if err != nil && n.State.Lease(id).Exists() {
 		return opened.Remains(err)
 	}
 	return err
 }
+
+// restoreLocked does what Restore does with the job's lock. The epilog began at begun.
+func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun time.Time) error {
+	if n.Alone != nil {
+		if err := n.Alone(); err != nil {
+			n.Notice(id, "slurmd waits for this epilog: %s", err)
+		}
+	}
+	l, err := n.open(ctx, id)
+	if errors.Is(err, opened.ErrNone) {
+		return n.restoreWithoutLease(ctx, id, run)
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if held, err := job.ParseRun(l.World.Run); err == nil && isLater(held, run) {
+		n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.World.Run, run)
+		return nil
+	}
+	environment.Forget(n.Host, id)
+	// The wait for the lock is a part of the run's time.
+	l.Until = begun.Add(max(n.Config.Deadline.Epilog, l.UndoTime()))
+	err = l.Unwind()
+	return hint.Join(err, l.Complaint)
+}
+
+// restoreWithoutLease ends what a job has without a lease, unless that is a later run's, whose prolog found no HCA for it.
+func (n *Host) restoreWithoutLease(ctx context.Context, id uint32, run *job.Run) error {
+	if s := sign.Of(n.State, id); s != nil && isLater(s.Run, run) {
+		return nil
+	}
+	opened.RestoreDeferred(ctx, n.Host, id)
+	return n.endWithoutLease(ctx, id)
+}
+
+// isLater tells whether a run of a job came after the one whose epilog this is; nil means that it is the last one's.
+func isLater(held job.Run, run *job.Run) bool { return run != nil && held.Restart > run.Restart }

@@ -36,24 +36,12 @@ type Sweep struct {
 // Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live
 // job's lease: if somebody named that job, Sweep returns an error; it passes over others.
 func (n *Host) Sweep(ctx context.Context, s Sweep) error {
-	begin := n.again
-	if s.Boot {
-		begin = func() error { return n.ready(time.Time{}) }
-	}
-	if err := begin(); err != nil {
+	if err := n.readyAgain(s.Boot); err != nil {
 		return err
 	}
-	jobs, err := n.Leased()
+	jobs, err := n.jobsToSweep(s)
 	if err != nil {
 		return err
-	}
-	for _, id := range s.Jobs {
-		if !slices.Contains(jobs, id) {
-			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "GN212 gresnet status lists the leases")
-		}
-	}
-	if len(s.Jobs) > 0 {
-		jobs = slices.DeleteFunc(jobs, func(id uint32) bool { return !slices.Contains(s.Jobs, id) })
 	}
 	running := stepsOfAll(jobs)
 	var failed []error
@@ -62,18 +50,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		if err == nil {
 			err = n.sweep(ctx, id, s)
 		}
-		switch {
-		case err == nil:
-			n.Tell(event.LeaseSwept, id, "swept")
-		case errors.Is(err, errAlive) && len(s.Jobs) == 0:
-			n.Tell(event.LeaseSpared, id, "not swept: %s", err)
-		default:
-			err = fmt.Errorf("sweep job %d: %w", id, err)
-			if errors.Is(err, errAlive) && hint.Of(err) == "" {
-				err = hint.With(err, "GN213 a sweep leaves alone what still runs: end it first")
-			}
-			failed = append(failed, err)
-		}
+		failed = append(failed, n.tellSwept(id, s, err))
 	}
 	if len(s.Jobs) == 0 {
 		failed = append(failed, n.forgetGone(s.Boot), n.forgetTrial())
@@ -81,6 +58,37 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	opened.RestoreLost(ctx, n.Host, true)
 	opened.RestoreDeferred(ctx, n.Host, 0)
 	return hint.Join(failed...)
+}
+
+// jobsToSweep returns the jobs that have leases, or those of them that somebody named.
+func (n *Host) jobsToSweep(s Sweep) ([]uint32, error) {
+	jobs, err := n.Leased()
+	if err != nil || len(s.Jobs) == 0 {
+		return jobs, err
+	}
+	for _, id := range s.Jobs {
+		if !slices.Contains(jobs, id) {
+			return nil, hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "GN212 gresnet status lists the leases")
+		}
+	}
+	return slices.DeleteFunc(jobs, func(id uint32) bool { return !slices.Contains(s.Jobs, id) }), nil
+}
+
+// tellSwept tells how the sweep of a job ended, and returns what is an error for who asked for it.
+func (n *Host) tellSwept(id uint32, s Sweep, err error) error {
+	switch {
+	case err == nil:
+		n.Tell(event.LeaseSwept, id, "swept")
+		return nil
+	case errors.Is(err, errAlive) && len(s.Jobs) == 0:
+		n.Tell(event.LeaseSpared, id, "not swept: %s", err)
+		return nil
+	}
+	err = fmt.Errorf("sweep job %d: %w", id, err)
+	if errors.Is(err, errAlive) && hint.Of(err) == "" {
+		return hint.With(err, "GN213 a sweep leaves alone what still runs: end it first")
+	}
+	return err
 }
 
 // stepsOfAll looks for the steps of all jobs at once. It returns a function that returns errAlive for
@@ -99,6 +107,7 @@ func stepsOfAll(jobs []uint32) func(uint32) error {
 	}
 }
 
+// sweep gives back the lease of a job that is gone; otherwise the error is errAlive.
 func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()

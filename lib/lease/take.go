@@ -48,7 +48,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 }
 
 // begin readies the node and closes its device nodes: whatever a job gets, it must not open other HCAs.
-// start is when the job began.
+// The job began at start.
 func (n *Host) begin(ctx context.Context, start time.Time) error {
 	defer n.Time("look after the node table and who can open device nodes")()
 	if err := n.ready(start); err != nil {
