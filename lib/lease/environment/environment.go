@@ -16,43 +16,43 @@ import (
 	"gresnet/lib/words/pkey"
 )
 
-// HCA is one of the job's HCAs, as its programs find it.
-type HCA struct {
+// hca is one of the job's HCAs, as its programs find it.
+type hca struct {
 	Name  string // of the RDMA device
 	NUMA  int    // -1: not known
 	GPU   int    // the nearest of the job's, by Slurm's index; -1: none is
-	Ports []Port
+	Ports []port
 	Slot  bool // other jobs have it, too
 }
 
-// Port is a port of an HCA.
-type Port struct {
+// port is a port of an HCA.
+type port struct {
 	Num       uint32
 	Active    bool
-	Interface Interface
+	Interface portInterface
 	// RoCE is what only a port on Ethernet has.
 	RoCE bool
-	GIDs []GID // for RoCE v2
+	GIDs []gid // for RoCE v2
 
 	PKey *pkey.Entry // the job's; nil: it may use all
 }
 
-// Interface is a port's network interface, if that is in the job.
-type Interface struct {
+// portInterface is a port's network interface, if that is in the job.
+type portInterface struct {
 	Name  string
 	Ready bool // it is up and has an address that others can reach
 }
 
-// Variable is one of a lease's.
-type Variable struct{ Name, Value string }
+// variable is one of a lease's.
+type variable struct{ Name, Value string }
 
-// Of returns the variables of a job: what always is there, and those that the site
+// variablesOf returns the variables of a job: what always is there, and those that the site
 // exports as far as the job has something to say in them.
-func Of(hcas []HCA, export []string) []Variable {
+func variablesOf(hcas []hca, export []string) []variable {
 	all := always(hcas)
 	for _, name := range export {
 		if value := exported(name, hcas); value != "" {
-			all = append(all, Variable{name, value})
+			all = append(all, variable{name, value})
 		}
 	}
 	return all
@@ -60,31 +60,31 @@ func Of(hcas []HCA, export []string) []Variable {
 
 // always returns the variables that each job has. The n-th entry of a list belongs to the n-th HCA,
 // except for ports and interfaces: an HCA has several or none.
-func always(hcas []HCA) []Variable {
+func always(hcas []hca) []variable {
 	var names, numa, gpus []string
 	for _, h := range distinct(hcas) {
 		names = append(names, h.Name)
 		numa = append(numa, strconv.Itoa(h.NUMA))
 		gpus = append(gpus, strconv.Itoa(h.GPU))
 	}
-	all := []Variable{
+	all := []variable{
 		{"GRESNET_HCAS", strings.Join(names, ",")},
 		{"GRESNET_PORTS", strings.Join(ports(hcas), ",")},
 		{"GRESNET_INTERFACES", strings.Join(interfaces(hcas, false), ",")},
 		{"GRESNET_NUMA", strings.Join(numa, ",")},
 	}
-	if slices.ContainsFunc(hcas, func(h HCA) bool { return h.GPU >= 0 }) {
-		all = append(all, Variable{"GRESNET_GPUS", strings.Join(gpus, ",")})
+	if slices.ContainsFunc(hcas, func(h hca) bool { return h.GPU >= 0 }) {
+		all = append(all, variable{"GRESNET_GPUS", strings.Join(gpus, ",")})
 	}
 	if keys := pkeys(hcas); keys != "" {
-		all = append(all, Variable{"GRESNET_PKEY", keys})
+		all = append(all, variable{"GRESNET_PKEY", keys})
 	}
 	return all
 }
 
 // exported returns the value of a variable that the site can have exported, empty if
 // the job has none for it.
-func exported(name string, hcas []HCA) string {
+func exported(name string, hcas []hca) string {
 	ready := interfaces(hcas, true)
 	switch name {
 	case config.NCCLHCA:
@@ -119,7 +119,7 @@ func exactly(names []string) string {
 
 // ports are "mlx5_3:1", as NCCL and UCX write them. One that is down is named
 // only if all of its HCA are: UCX warns of it.
-func ports(hcas []HCA) []string {
+func ports(hcas []hca) []string {
 	var all []string
 	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {
@@ -130,9 +130,9 @@ func ports(hcas []HCA) []string {
 }
 
 // distinct leaves each HCA once: a job may have several slots of one.
-func distinct(hcas []HCA) (list []HCA) {
+func distinct(hcas []hca) (list []hca) {
 	for _, h := range hcas {
-		if !slices.ContainsFunc(list, func(o HCA) bool { return o.Name == h.Name }) {
+		if !slices.ContainsFunc(list, func(o hca) bool { return o.Name == h.Name }) {
 			list = append(list, h)
 		}
 	}
@@ -140,8 +140,8 @@ func distinct(hcas []HCA) (list []HCA) {
 }
 
 // used returns the ports of an HCA that a program is to use.
-func (h HCA) used() []Port {
-	active := slices.DeleteFunc(slices.Clone(h.Ports), func(p Port) bool { return !p.Active })
+func (h hca) used() []port {
+	active := slices.DeleteFunc(slices.Clone(h.Ports), func(p port) bool { return !p.Active })
 	if len(active) == 0 {
 		return h.Ports
 	}
@@ -149,7 +149,7 @@ func (h HCA) used() []Port {
 }
 
 // interfaces returns the job's, or those by which its programs can reach others.
-func interfaces(hcas []HCA, ready bool) []string {
+func interfaces(hcas []hca, ready bool) []string {
 	var names []string
 	for _, h := range hcas {
 		for _, p := range h.Ports {
@@ -161,8 +161,8 @@ func interfaces(hcas []HCA, ready bool) []string {
 	return names
 }
 
-// GID is an entry of a port's GID table.
-type GID struct {
+// gid is an entry of a port's GID table.
+type gid struct {
 	Index int
 	Addr  netip.Addr
 }
@@ -178,7 +178,7 @@ const (
 	linkLocal
 )
 
-func (g GID) reach() reach {
+func (g gid) reach() reach {
 	switch {
 	case g.Addr.Is4In6():
 		return ipv4
@@ -190,8 +190,8 @@ func (g GID) reach() reach {
 
 // gidIndex returns the lowest index at which each RoCE port that is used has a GID of
 // one kind, empty if there is none: one number for all is all that NCCL takes.
-func gidIndex(hcas []HCA) string {
-	var tables [][]GID
+func gidIndex(hcas []hca) string {
+	var tables [][]gid
 	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {
 			if p.RoCE {
@@ -212,9 +212,9 @@ func gidIndex(hcas []HCA) string {
 	return ""
 }
 
-func inAll(tables [][]GID, index int, r reach) bool {
-	return !slices.ContainsFunc(tables, func(t []GID) bool {
-		return !slices.ContainsFunc(t, func(g GID) bool { return g.Index == index && g.reach() == r })
+func inAll(tables [][]gid, index int, r reach) bool {
+	return !slices.ContainsFunc(tables, func(t []gid) bool {
+		return !slices.ContainsFunc(t, func(g gid) bool { return g.Index == index && g.reach() == r })
 	})
 }
 
@@ -222,10 +222,10 @@ func inAll(tables [][]GID, index int, r reach) bool {
 const noPKey = "none"
 
 // pkeys returns the P_Keys of the job's HCAs, as their ports have them; empty if none has one.
-func pkeys(hcas []HCA) string {
+func pkeys(hcas []hca) string {
 	var all []string
 	for _, h := range distinct(hcas) {
-		i := slices.IndexFunc(h.Ports, func(p Port) bool { return p.PKey != nil })
+		i := slices.IndexFunc(h.Ports, func(p port) bool { return p.PKey != nil })
 		if i < 0 {
 			all = append(all, noPKey)
 		} else {
@@ -240,18 +240,18 @@ func pkeys(hcas []HCA) string {
 
 // pkeyIndex returns the index at which all ports that are used have the job's P_Key, empty if there is
 // none: one number for all is all that NCCL takes (ncclParamIbPkey).
-func pkeyIndex(hcas []HCA) string {
+func pkeyIndex(hcas []hca) string {
 	return onePKey(hcas, func(e pkey.Entry) string { return strconv.Itoa(e.Index) })
 }
 
 // partition returns the partition that all ports that are used are in for the job, empty if they are in
 // several. UCX and Open MPI take it without the bit for full members.
-func partition(hcas []HCA) string {
+func partition(hcas []hca) string {
 	return onePKey(hcas, func(e pkey.Entry) string { return e.PKey.Partition().String() })
 }
 
 // onePKey returns what all ports that are used have in common.
-func onePKey(hcas []HCA, of func(pkey.Entry) string) (common string) {
+func onePKey(hcas []hca, of func(pkey.Entry) string) (common string) {
 	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {
 			if p.PKey == nil || common != "" && of(*p.PKey) != common {

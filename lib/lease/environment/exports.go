@@ -16,18 +16,18 @@ import (
 
 // exports returns the variables that the job's programs see. The GIDs that an interface brings with
 // it are in their tables by now (step.Link waited for them), at the places that they keep.
-func (l Lease) exports() ([]Variable, error) {
-	export := WithoutHook(l.Host.Config.Environment.Export, mellanoxHook)
-	var all []HCA
+func (l Lease) exports() ([]variable, error) {
+	export := withoutHook(l.Host.Config.Environment.Export, mellanoxHook)
+	var all []hca
 	for _, h := range l.HCAs {
-		all = append(all, HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.IsSlot(), Ports: portsOf(h)})
+		all = append(all, hca{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.IsSlot(), Ports: portsOf(h)})
 	}
 	if slices.ContainsFunc(l.HCAs, func(h plan.HCA) bool { return len(h.PKeys) > 0 }) {
 		export = with(export, config.NCCLPKey, config.UCXPKey, config.OpenIBPKey)
 	}
-	slots := slices.ContainsFunc(all, func(h HCA) bool { return h.Slot })
+	slots := slices.ContainsFunc(all, func(h hca) bool { return h.Slot })
 	if !l.Host.TellsGIDs() && !slots {
-		return Of(all, export), nil
+		return variablesOf(all, export), nil
 	}
 	err := l.World.WithHCAs(l.Mode, func(v *scan.View) error {
 		for i, h := range l.HCAs {
@@ -43,7 +43,7 @@ func (l Lease) exports() ([]Variable, error) {
 	if slots {
 		export = with(export, config.NCCLGIDIndex, config.UCXGIDIndex)
 	}
-	return Of(all, export), nil
+	return variablesOf(all, export), nil
 }
 
 // with adds the variables without which a program would use a GID of the node's own, or of another
@@ -58,7 +58,7 @@ func with(export []string, names ...string) []string {
 	return export
 }
 
-func portsOf(h plan.HCA) (ports []Port) {
+func portsOf(h plan.HCA) (ports []port) {
 	for _, p := range h.Ports {
 		ports = append(ports, portOf(h, p))
 	}
@@ -76,30 +76,30 @@ func childOf(h plan.HCA, port uint32) *step.Child {
 
 // portOf returns a port as it was before the first change: an interface that has just arrived is
 // still coming up, and its port with it.
-func portOf(h plan.HCA, p scan.Port) Port {
-	out := Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == node.Ethernet}
+func portOf(h plan.HCA, p scan.Port) port {
+	out := port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == node.Ethernet}
 	if k, is := h.PKeys[p.Num]; is {
 		out.PKey = &k
 	}
 	if h.Ready != nil && p.Interface != nil {
-		out.Interface = Interface{Name: p.Interface.Name, Ready: h.Ready[p.Num]}
+		out.Interface = portInterface{Name: p.Interface.Name, Ready: h.Ready[p.Num]}
 		return out
 	}
 	if c := childOf(h, p.Num); c != nil {
 		reaches := func(a netip.Addr) bool { return !a.IsLinkLocalUnicast() }
-		out.Interface = Interface{Name: c.Name, Ready: slices.ContainsFunc(c.Addresses, reaches)}
+		out.Interface = portInterface{Name: c.Name, Ready: slices.ContainsFunc(c.Addresses, reaches)}
 		return out
 	}
 	i := slices.IndexFunc(h.Interfaces, func(s *step.Settings) bool { return s.Port == p.Num })
 	if i >= 0 && !h.Keep {
 		s := h.Interfaces[i].Settings
-		out.Interface = Interface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, address.Address.Reachable)}
+		out.Interface = portInterface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, address.Address.Reachable)}
 	}
 	return out
 }
 
 // fillGIDs fills in the present GIDs of an HCA's RoCE ports.
-func fillGIDs(v *scan.View, h plan.HCA, ports []Port) error {
+func fillGIDs(v *scan.View, h plan.HCA, ports []port) error {
 	for i, p := range h.Ports {
 		if !ports[i].RoCE || p.Interface == nil {
 			continue
@@ -122,7 +122,7 @@ func fillGIDs(v *scan.View, h plan.HCA, ports []Port) error {
 			entries = slices.DeleteFunc(entries, func(e sysfs.Entry) bool { return !slices.Contains(want, e.GID) })
 		}
 		for _, e := range entries {
-			ports[i].GIDs = append(ports[i].GIDs, GID{Index: e.Index, Addr: e.GID})
+			ports[i].GIDs = append(ports[i].GIDs, gid{Index: e.Index, Addr: e.GID})
 		}
 	}
 	return nil

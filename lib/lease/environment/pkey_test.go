@@ -1,15 +1,14 @@
-package environment_test
+package environment
 
 import (
 	"testing"
 
-	"gresnet/lib/lease/environment"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/pkey"
 )
 
 // in returns an HCA in a partition, which each of its ports has at an index.
-func in(h environment.HCA, k pkey.PKey, indices ...int) environment.HCA {
+func in(h hca, k pkey.PKey, indices ...int) hca {
 	h.Slot = true
 	for i, index := range indices {
 		h.Ports[i].PKey = &pkey.Entry{Index: index, PKey: k}
@@ -21,22 +20,22 @@ func TestAVariableForAPartitionIsThereIfOneValueServesAllPorts(t *testing.T) {
 	first := in(ib("mlx5_3", "ibs3"), 0x8001, 2)
 	for _, c := range []struct {
 		name                  string
-		hcas                  []environment.HCA
+		hcas                  []hca
 		gresnet, index, value string
 	}{
-		{"no partition", []environment.HCA{ib("mlx5_3", "ibs3")}, "", "", ""},
-		{"one HCA", []environment.HCA{first}, "0x8001", "2", "0x0001"},
-		{"two slots of one HCA", []environment.HCA{first, first}, "0x8001", "2", "0x0001"},
-		{"a limited member", []environment.HCA{in(ib("mlx5_3", ""), 0x0001, 2)}, "0x0001", "2", "0x0001"},
-		{"the same place", []environment.HCA{first, in(ib("mlx5_7", ""), 0x8001, 2)}, "0x8001,0x8001", "2", "0x0001"},
-		{"another place", []environment.HCA{first, in(ib("mlx5_7", ""), 0x8001, 3)}, "0x8001,0x8001", "", "0x0001"},
-		{"another partition", []environment.HCA{first, in(ib("mlx5_7", ""), 0x8002, 2)}, "0x8001,0x8002", "2", ""},
-		{"a whole HCA beside it", []environment.HCA{first, ib("mlx5_7", "")}, "0x8001,none", "", ""},
-		{"another place on a second port", []environment.HCA{in(dual(ib("mlx5_3", ""), true), 0x8001, 2, 5)}, "0x8001", "", "0x0001"},
-		{"a second port that is down", []environment.HCA{in(dual(ib("mlx5_3", ""), false), 0x8001, 2)}, "0x8001", "2", "0x0001"},
+		{"no partition", []hca{ib("mlx5_3", "ibs3")}, "", "", ""},
+		{"one HCA", []hca{first}, "0x8001", "2", "0x0001"},
+		{"two slots of one HCA", []hca{first, first}, "0x8001", "2", "0x0001"},
+		{"a limited member", []hca{in(ib("mlx5_3", ""), 0x0001, 2)}, "0x0001", "2", "0x0001"},
+		{"the same place", []hca{first, in(ib("mlx5_7", ""), 0x8001, 2)}, "0x8001,0x8001", "2", "0x0001"},
+		{"another place", []hca{first, in(ib("mlx5_7", ""), 0x8001, 3)}, "0x8001,0x8001", "", "0x0001"},
+		{"another partition", []hca{first, in(ib("mlx5_7", ""), 0x8002, 2)}, "0x8001,0x8002", "2", ""},
+		{"a whole HCA beside it", []hca{first, ib("mlx5_7", "")}, "0x8001,none", "", ""},
+		{"another place on a second port", []hca{in(dual(ib("mlx5_3", ""), true), 0x8001, 2, 5)}, "0x8001", "", "0x0001"},
+		{"a second port that is down", []hca{in(dual(ib("mlx5_3", ""), false), 0x8001, 2)}, "0x8001", "2", "0x0001"},
 	} {
 		got := map[string]string{}
-		for _, v := range environment.Of(c.hcas, []string{config.NCCLPKey, config.UCXPKey, config.OpenIBPKey}) {
+		for _, v := range variablesOf(c.hcas, []string{config.NCCLPKey, config.UCXPKey, config.OpenIBPKey}) {
 			got[v.Name] = v.Value
 		}
 		for name, want := range map[string]string{
