@@ -58,15 +58,26 @@ func ReadStatus(n *host.Host) (*report.Status, error) {
 		return s, err
 	}
 	s.HCAs = append(s.HCAs, missing(mapping)...)
+	if err := addLeases(s, n, &t); err != nil {
+		return s, err
+	}
+	for i := range s.HCAs {
+		s.HCAs[i].State = StateOf(s.HCAs[i])
+	}
+	return s, nil
+}
+
+// addLeases adds the leases, and the P_Keys that jobs have by them.
+func addLeases(s *report.Status, n *host.Host, t *table.Table) error {
 	jobs, err := n.Leased()
 	if err != nil {
-		return s, err
+		return err
 	}
 	// One look for all jobs: it reads all processes of the node.
 	var steps proc.AllSteps
 	if len(jobs) > 0 {
 		if steps, err = proc.LookForSteps(); err != nil {
-			return s, err
+			return err
 		}
 	}
 	for _, id := range jobs {
@@ -75,7 +86,7 @@ func ReadStatus(n *host.Host) (*report.Status, error) {
 			continue
 		}
 		if err != nil {
-			return s, err
+			return err
 		}
 		if u := t.Uplink(id, j.Run); u != nil {
 			j.Uplink = u.Address.String()
@@ -87,10 +98,7 @@ func ReadStatus(n *host.Host) (*report.Status, error) {
 		}
 		s.Leases = append(s.Leases, j)
 	}
-	for i := range s.HCAs {
-		s.HCAs[i].State = StateOf(s.HCAs[i])
-	}
-	return s, nil
+	return nil
 }
 
 // recorded returns the node table, with the node's HCAs if it has none yet.

@@ -132,27 +132,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 	for _, c := range t.Of(job, book.Header.Run) {
 		of.UID = c.UID
 	}
-	var whole []*asked
-	var parts []*step.Child
-	for _, note := range book.Notes {
-		s, err := step.Decode(note.Kind, note.Data)
-		if note.Struck || err != nil {
-			continue
-		}
-		switch s := s.(type) {
-		case *step.Access:
-			// Without counters from before, nobody can tell what is the job's.
-			if !s.ID.IsSlot() && len(s.Counters) > 0 {
-				a := &asked{HCA: of, id: s.ID, before: s.Counters}
-				a.Device = s.Name
-				whole = append(whole, a)
-			}
-		case *step.Child:
-			if s.Of.IsSlot() {
-				parts = append(parts, s)
-			}
-		}
-	}
+	whole, parts := noted(book, of)
 	isInside := l.mode == rdma.Exclusive && len(whole) > 0
 	if isInside || len(parts) > 0 {
 		err = l.inside(dir.Netns(), func(ns *netns.NS, v *scan.View, sys *sysfs.Mounted) {
@@ -173,6 +153,30 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 	find(l.home, whole) // what the job's namespace does not have
 	l.asked = append(l.asked, whole...)
 	return err
+}
+
+// noted returns the HCAs that a job has as a whole by its journal, and the interfaces of its slots. Without counters
+// from before, nobody can tell what an HCA counted for the job.
+func noted(book *journal.Journal, of HCA) (whole []*asked, parts []*step.Child) {
+	for _, note := range book.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		if note.Struck || err != nil {
+			continue
+		}
+		switch s := s.(type) {
+		case *step.Access:
+			if !s.ID.IsSlot() && len(s.Counters) > 0 {
+				a := &asked{HCA: of, id: s.ID, before: s.Counters}
+				a.Device = s.Name
+				whole = append(whole, a)
+			}
+		case *step.Child:
+			if s.Of.IsSlot() {
+				parts = append(parts, s)
+			}
+		}
+	}
+	return whole, parts
 }
 
 // inside calls f in a job's namespace with a /sys that shows it, if the job has one still.

@@ -57,22 +57,18 @@ func readPolicy(t document.Table, names []string) Policy {
 		p.Indices = indices
 		slices.Sort(p.Indices)
 	}
-	saysCount := t.Has("count")
-	saysIndices := t.Has("indices")
 	p.Isolation, _ = t.Word("isolation", IsolateNetwork, IsolateDevices)
 	p.CM = readCM(t)
-	saysGres := t.Has("gres")
-	saysType := t.Has("type")
 	p.VF.read(t.Table("vf"))
-	saysVF := t.Has("vf")
 	p.PKey = readPKey(t)
-	p.Silent = (p.Isolation != "" || p.CM != "" || saysVF || p.PKey != 0) && !saysCount && !saysIndices && !saysGres && !saysType
+	saysMore := p.Isolation != "" || p.CM != "" || t.Has("vf") || p.PKey != 0
+	p.Silent = saysMore && !slices.ContainsFunc([]string{"count", "indices", "gres", "type"}, t.Has)
 	const hint = "GN165 give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:
-	case !saysCount && !saysIndices:
+	case !t.Has("count") && !t.Has("indices"):
 		t.Fail("count", hint, "is missing, and so is indices")
-	case counted && saysIndices:
+	case counted && t.Has("indices"):
 		t.Fail("indices", hint, "count is there, too")
 	case listed && len(indices) == 0:
 		t.Fail("indices", hint, "the list is empty")
