@@ -193,7 +193,9 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
 	claim := new(step.Claim)
 	taken := &taking{Lease: l, job: j, claim: claim}
-	if taken.pool, err = l.Look().WayOut(moves); err != nil {
+	look := l.Look()
+	look.CanMove = func() (func(link.Interface) bool, error) { return moves, nil }
+	if taken.pool, err = look.PoolFor(config.Access{}); err != nil {
 		return err
 	}
 	err = l.DoBy(claim, func() (err error) {
@@ -227,9 +229,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	steps := append(first, &step.Namespace{})
-	canMove := func() (func(link.Interface) bool, error) { return moves, nil }
-	look := l.Look()
-	network, err := look.Network(ctx, j, config.Access{}, canMove)
+	network, err := look.Network(ctx, j, config.Access{})
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err := l.CarryOut(ctx, steps); err != nil {
 		return err
 	}
-	if err := taken.leadRails(look, network, []plan.HCA{{Interfaces: all}}, canMove); err != nil {
+	if err := taken.leadRails(look, network, []plan.HCA{{Interfaces: all}}); err != nil {
 		return err
 	}
 	if err := l.CarryOut(ctx, taken.hooks(rdma.Shared, []string{"hca0", "hca1"})); err != nil {

@@ -116,16 +116,12 @@ func interfaceNames(hcas []plan.HCA) (all []string) {
 }
 
 // leadRails leads to the overlay, when the job has its HCAs, what is for HCAs that only its peers have: they may be on
-// other rails. It needs no undo: the routes go with the namespace. canMove tells which interfaces a job can get.
-func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.HCA, canMove func() (func(link.Interface) bool, error)) error {
+// other rails. It needs no undo: the routes go with the namespace.
+func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.HCA) error {
 	if nodes == nil || len(nodes.Link.Peers) == 0 {
 		return nil
 	}
-	moves, err := canMove()
-	if err != nil {
-		return err
-	}
-	all, err := t.rails(look, moves)
+	all, err := t.rails(look)
 	if err != nil {
 		return err
 	}
@@ -148,8 +144,8 @@ func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.H
 }
 
 // rails returns the IPv4 networks of the interfaces that other jobs of the node have, and of those that jobs can get.
-func (t *taking) rails(look *host.Look, moves func(link.Interface) bool) (all []netip.Prefix, err error) {
-	has, err := t.canGet(look, moves)
+func (t *taking) rails(look *host.Look) (all []netip.Prefix, err error) {
+	has, err := t.canGet(look)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +164,11 @@ func (t *taking) rails(look *host.Look, moves func(link.Interface) bool) (all []
 }
 
 // canGet returns the addresses of the interfaces on the node that a job can get.
-func (t *taking) canGet(look *host.Look, moves func(link.Interface) bool) (all []netip.Prefix, err error) {
+func (t *taking) canGet(look *host.Look) (all []netip.Prefix, err error) {
+	moves, err := look.CanMove()
+	if err != nil {
+		return nil, err
+	}
 	err = t.World.OnHost(func(v *scan.View) error {
 		node, err := jobnet.ReadHost(v.Link.Conn)
 		if err != nil {

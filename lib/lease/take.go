@@ -240,7 +240,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 		return err
 	}
 	checkMode(n, t.World.Job, mode)
-	nodes, err := look.Network(ctx, t.job, t.access, n.CanMove)
+	nodes, err := look.Network(ctx, t.job, t.access)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err := t.CarryOut(ctx, plan.Steps(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
-	if err := t.leadRails(look, nodes, hcas, n.CanMove); err != nil {
+	if err := t.leadRails(look, nodes, hcas); err != nil {
 		return err
 	}
 	if err := t.CarryOut(ctx, t.hooks(mode, namesOf(hcas))); err != nil {

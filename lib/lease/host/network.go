@@ -18,9 +18,34 @@ import (
 	"gresnet/lib/words/job"
 )
 
-// Pool returns the pool of the node's uplinks, or nil if jobs have none. moves tells which of the
-// node's interfaces a job can get.
-func (l *Look) Pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
+// Pool returns the pool of the node's uplinks, or nil if jobs have none.
+func (l *Look) Pool() (*jobnet.Pool, error) {
+	moves, err := l.moves()
+	if err != nil {
+		return nil, err
+	}
+	return l.pool(moves)
+}
+
+// PoolFor returns the pool for a job, or nil if the job stays in the node's network, or if uplinks are automatic and
+// the node has no way out.
+func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
+	if access.Isolation == config.IsolateDevices {
+		return nil, nil
+	}
+	moves, err := l.moves()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := l.pool(moves)
+	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
+		l.Host.Notice(l.World.Job, "no way out: %s", err)
+		return nil, nil
+	}
+	return pool, err
+}
+
+func (l *Look) pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 	if !l.Host.Config.Uplink.On() {
 		return nil, nil
 	}
@@ -37,38 +62,16 @@ func (l *Look) Pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 	return &pool, err
 }
 
-// PoolFor returns the pool for a job, or nil if the job stays in the node's network.
-func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
-	if access.Isolation == config.IsolateDevices {
+// moves returns CanMove's function for automatic uplinks. Other uplinks do not ask, and it is nil.
+func (l *Look) moves() (func(link.Interface) bool, error) {
+	if l.Host.Config.Uplink.Kind != config.UplinkAuto {
 		return nil, nil
 	}
-	moves, err := l.Host.Moves()
-	if err != nil {
-		return nil, err
-	}
-	return l.WayOut(moves)
+	return l.CanMove()
 }
 
-// WayOut returns the pool for a job, or nil if uplinks are automatic and the node has no way out.
-func (l *Look) WayOut(moves func(link.Interface) bool) (*jobnet.Pool, error) {
-	pool, err := l.Pool(moves)
-	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
-		l.Host.Notice(l.World.Job, "no way out: %s", err)
-		return nil, nil
-	}
-	return pool, err
-}
-
-// Moves returns CanMove's function for automatic uplinks. Other uplinks do not ask, and it is nil.
-func (n *Host) Moves() (func(link.Interface) bool, error) {
-	if n.Config.Uplink.Kind != config.UplinkAuto {
-		return nil, nil
-	}
-	return n.CanMove()
-}
-
-// CanMove returns a function that tells whether a job can get an interface with an HCA.
-func (n *Host) CanMove() (func(link.Interface) bool, error) {
+// canMove returns a function that tells whether a job can get an interface with an HCA.
+func (n *Host) canMove() (func(link.Interface) bool, error) {
 	m, err := n.Mapping()
 	return func(i link.Interface) bool {
 		return slices.ContainsFunc(m, func(e gres.Entry) bool { return jobnet.HasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
@@ -96,8 +99,8 @@ func NameTaken(table, name string) error {
 }
 
 // Network returns the network between the job's nodes, or nil if the job has none or stays in the
-// node's network. canMove tells which of the node's interfaces a job can get.
-func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, canMove func() (func(link.Interface) bool, error)) (*jobnet.Network, error) {
+// node's network.
+func (l *Look) Network(ctx context.Context, j job.Job, access config.Access) (*jobnet.Network, error) {
 	c := l.Host.Config.Overlay
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
@@ -111,7 +114,7 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 		}
 		n, err = jobnet.NewNetwork(ctx, c, j, jobnet.World{
 			Slurm: func() (slurm.Conf, error) { return jobnet.ReadSlurm(j) }, Look: jobnet.Resolve,
-			Way:  func(to netip.Addr) (jobnet.Way, error) { return l.way(node, to, canMove) },
+			Way:  func(to netip.Addr) (jobnet.Way, error) { return l.way(node, to) },
 			Here: virtual.Addressed,
 		})
 		return err
@@ -123,7 +126,7 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 }
 
 // way returns the source address of packets to another node, and the MTU of an overlay that uses it.
-func (l *Look) way(node jobnet.Host, to netip.Addr, canMove func() (func(link.Interface) bool, error)) (w jobnet.Way, err error) {
+func (l *Look) way(node jobnet.Host, to netip.Addr) (w jobnet.Way, err error) {
 	if w.From, w.Index, err = virtual.Way(to); err != nil {
 		return w, err
 	}
@@ -135,7 +138,7 @@ func (l *Look) way(node jobnet.Host, to netip.Addr, canMove func() (func(link.In
 	if l.Host.Config.Overlay.Underlay == "" {
 		return w, nil
 	}
-	if node.Moves, err = canMove(); err != nil {
+	if node.Moves, err = l.CanMove(); err != nil {
 		return w, err
 	}
 	return w, node.Stays(w.From)

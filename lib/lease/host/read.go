@@ -43,10 +43,14 @@ func (n *Host) Access(j job.Job) config.Access {
 type Look struct {
 	Host      *Host
 	World     *world.World
-	lifelines []lifeline // where the node itself must be reached, and what it must reach
-	unknown   []error    // what cannot be told of these: then no interface moves
-	storage   []storage  // what the node has from elsewhere; nil: nobody has looked
+	CanMove   func() (func(link.Interface) bool, error) // tells which of the node's interfaces jobs can get
+	lifelines []lifeline                                // where the node itself must be reached, and what it must reach
+	unknown   []error                                   // what cannot be told of these: then no interface moves
+	storage   []storage                                 // what the node has from elsewhere; nil: nobody has looked
 }
+
+// LookIn returns a look at the node for the job that a world has.
+func (n *Host) LookIn(w *world.World) *Look { return &Look{Host: n, World: w, CanMove: n.canMove} }
 
 // LookFor opens a look at the node for a job, which has a lease or has none.
 func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), err error) {
@@ -57,7 +61,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 	w := &world.World{Given: world.Given{
 		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.State.Lease(job), Job: job, Budget: poll.Budget{Context: ctx}, Table: n.Table(), Locks: n.State.Locks(), Guard: n.Guard,
 	}}
-	return &Look{Host: n, World: w}, func() { w.Close(); host.Close() }, nil
+	return n.LookIn(w), func() { w.Close(); host.Close() }, nil
 }
 
 // Read looks at what was claimed, before anything of it is changed.

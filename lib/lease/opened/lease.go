@@ -149,7 +149,7 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 }
 
 // Look returns a look at the node for the lease's job.
-func (l *Lease) Look() *host.Look { return &host.Look{Host: l.Host, World: l.World} }
+func (l *Lease) Look() *host.Look { return l.Host.LookIn(l.World) }
 
 // Close lets go of the lease, which stays as it is.
 func (l *Lease) Close() {

@@ -19,14 +19,10 @@ func Uplinks(n *host.Host) (*jobnet.Pool, error) {
 		return nil, err
 	}
 	defer done()
-	moves, err := n.Moves()
-	if err != nil {
-		return nil, err
-	}
 	if err := nameTaken(n, "uplink", n.Config.Uplink.Name); err != nil && n.Config.Uplink.On() {
 		return nil, err
 	}
-	return l.Pool(moves)
+	return l.Pool()
 }
 
 // nameTaken is an error if an interface has a name that jobs can get.

@@ -80,7 +80,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	if err != nil {
 		return nil, err
 	}
-	v.Overlay, err = l.Network(ctx, j, access, n.CanMove)
+	v.Overlay, err = l.Network(ctx, j, access)
 	if err != nil {
 		return nil, err
 	}
