@@ -114,7 +114,10 @@ func interfaces() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var facts []string
+	return slices.Concat(linkFacts(links), addressFacts(addresses), routeFacts(routes, addresses)), nil
+}
+
+func linkFacts(links []object) (facts []string) {
 	for _, link := range links {
 		info, _ := link["linkinfo"].(object)
 		for _, of := range []string{"info_data", "info_slave_data"} {
@@ -130,6 +133,12 @@ func interfaces() ([]string, error) {
 		delete(link, "qdisc")
 		facts = append(facts, "link "+line(link))
 	}
+	slices.Sort(facts)
+	return facts
+}
+
+// addressFacts leaves an interface's addresses in their order, which tells the primary one.
+func addressFacts(addresses []object) (facts []string) {
 	for _, of := range addresses {
 		infos, _ := of["addr_info"].([]any)
 		for _, info := range infos {
@@ -141,8 +150,15 @@ func interfaces() ([]string, error) {
 			facts = append(facts, fmt.Sprintf("address of %v %s", of["ifname"], line(info)))
 		}
 	}
-	routes = slices.DeleteFunc(routes, func(route object) bool { return leftOver(route, addresses) })
+	slices.SortStableFunc(facts, func(a, b string) int { return strings.Compare(owner(a), owner(b)) })
+	return facts
+}
+
+func routeFacts(routes, addresses []object) (facts []string) {
 	for _, route := range routes {
+		if leftOver(route, addresses) {
+			continue
+		}
 		if dev, _ := route["dev"].(string); strings.HasPrefix(dev, "ib") {
 			route["flags"] = without(route["flags"], "linkdown")
 		}
@@ -151,13 +167,8 @@ func interfaces() ([]string, error) {
 		}
 		facts = append(facts, "route "+line(route))
 	}
-	// The order of an interface's addresses tells which is the primary one.
-	first := slices.IndexFunc(facts, func(f string) bool { return strings.HasPrefix(f, "address ") })
-	last := len(facts) - len(routes)
-	slices.Sort(facts[:first])
-	slices.SortStableFunc(facts[first:last], func(a, b string) int { return strings.Compare(owner(a), owner(b)) })
-	slices.Sort(facts[last:])
-	return facts, nil
+	slices.Sort(facts)
+	return facts
 }
 
 // leftOver tells the route of all routers of a network where the interface is no router, or has no address of the network:
