@@ -10,9 +10,6 @@ import (
 	"gresnet/lib/words/poll"
 )
 
-// WaitUdev waits until udev is done with what the unwinding has brought home, see AwaitUdev.
-func (w *World) WaitUdev() error { return w.AwaitUdev(w.Udev) }
-
 // AwaitUdev waits until udev has handled the events of devices that came home: udev renames
 // interfaces and sets the modes of device nodes, and may so change again what gresnet has restored.
 // A watch counts only events of network and RDMA devices, because users can make any number of

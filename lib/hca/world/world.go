@@ -33,7 +33,7 @@ type Given struct {
 	Sys   fs.FS       // the node's /sys
 	Dev   string      // where the node has its device nodes: /dev/infiniband
 	CM    string      // RDMA-CM's folder in configfs
-	Udev  *udev.Watch // nil: WaitUdev asks for udev's queue alone
+	Udev  *udev.Watch // nil: AwaitUdev asks for udev's queue alone
 	Dir   state.Lease // the lease's directory
 	Table table.Folder
 	Locks string // directory of locks

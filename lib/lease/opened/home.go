@@ -72,7 +72,7 @@ func (h *homecoming) record(s world.Deed, err error) {
 // lookAgain waits for udev, verifies all that is home, and strikes it.
 func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 	waited := l.Host.Time("wait for udev")
-	if err := l.World.WaitUdev(); err != nil {
+	if err := l.World.AwaitUdev(l.World.Udev); err != nil {
 		failed = append(failed, err)
 	}
 	waited()
