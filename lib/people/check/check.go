@@ -111,49 +111,43 @@ func (s Site) refusals() []Finding {
 
 // Run checks everything. What hangs on something that failed is left out.
 func (s Site) Run() []Finding {
-	var all []Finding
+	all := []Finding{ok("configuration", "it can be read")}
 	if s.ConfigErr != nil {
-		all = append(all, failed("configuration", s.ConfigErr))
-	} else {
-		all = append(all, ok("configuration", "it can be read"))
+		all[0] = failed("configuration", s.ConfigErr)
 	}
 	all = append(all, s.state())
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
-		all = append(all, s.mapping()...)
-		for _, err := range part.Problems(s.Config, s.Inventory) {
-			all = append(all, failed("parts", err))
-			if part.MayBeMeant(err) {
-				all[len(all)-1].Level = Warning
-			}
-		}
-		all = append(all, s.refusals()...)
-		all = append(all, s.closed()...)
-		all = append(all, s.guard()...)
-		all = append(all, s.managers()...)
-		all = append(all, s.bound()...)
-		all = append(append(all, s.monitors()...), s.counters()...)
-		all = append(all, s.uplinks()...)
-		all = append(all, s.overlays()...)
-		all = append(all, s.inputs()...)
-		all = append(all, s.loopback()...)
+		all = slices.Concat(all, s.mapping(), s.parts(), s.refusals(), s.closed(), s.guard(), s.managers(), s.bound(),
+			s.monitors(), s.counters(), s.uplinks(), s.overlays(), s.inputs(), s.loopback())
 	}
-	for _, err := range []error{s.ScontrolErr, s.ProgramErr} {
-		if err != nil {
-			all = append(all, failed("slurm.source", err))
+	for _, asked := range []struct {
+		about string
+		err   error
+	}{{"slurm.source", s.ScontrolErr}, {"slurm.source", s.ProgramErr}, {"hooks", hook.Check(s.Config.Hooks)}} {
+		if asked.err != nil {
+			all = append(all, failed(asked.about, asked.err))
 		}
-	}
-	if err := hook.Check(s.Config.Hooks); err != nil {
-		all = append(all, failed("hooks", err))
 	}
 	if s.ConfigErr == nil {
-		all = append(all, s.limits()...)
-		all = append(all, s.metrics()...)
+		all = slices.Concat(all, s.limits(), s.metrics())
 	}
 	if s.AccountErr != nil {
 		all = append(all, failed("accounting", fmt.Errorf("no job has a line: %w", s.AccountErr)))
 	}
 	return append(all, s.slurm()...)
+}
+
+// parts finds parts of HCAs that jobs cannot have as the configuration says.
+func (s Site) parts() (all []Finding) {
+	for _, err := range part.Problems(s.Config, s.Inventory) {
+		f := failed("parts", err)
+		if part.MayBeMeant(err) {
+			f.Level = Warning
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 // Bad returns the findings that are not well.
