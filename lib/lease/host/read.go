@@ -20,6 +20,7 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
+	"gresnet/lib/state"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
@@ -49,6 +50,16 @@ type Look struct {
 	storage   []storage                                 // what the node has from elsewhere; nil: nobody has looked
 }
 
+// World returns the node, whose root namespace is ns, as the steps of a job's lease find it. RDMA-CM's settings are
+// left out: to read them makes folders.
+func (n *Host) World(ctx context.Context, ns *netns.NS, dir state.Lease, job uint32) *world.World {
+	return &world.World{Given: world.Given{
+		Host: ns, Sys: n.Sys, Dev: n.Dev, Guard: n.Guard, Table: n.Table(), Locks: n.State.Locks(),
+		Dir: dir, Job: job, Budget: poll.Budget{Context: ctx},
+		Notice: func(format string, a ...any) { n.Notice(job, format, a...) },
+	}}
+}
+
 // LookIn returns a look at the node for the job that a world has.
 func (n *Host) LookIn(w *world.World) *Look { return &Look{Host: n, World: w, CanMove: n.canMove} }
 
@@ -58,9 +69,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &world.World{Given: world.Given{
-		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.State.Lease(job), Job: job, Budget: poll.Budget{Context: ctx}, Table: n.Table(), Locks: n.State.Locks(), Guard: n.Guard,
-	}}
+	w := n.World(ctx, host, n.State.Lease(job), job)
 	return n.LookIn(w), func() { w.Close(); host.Close() }, nil
 }
 

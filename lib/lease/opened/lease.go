@@ -26,7 +26,6 @@ import (
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // ErrNone means that a job has no lease: nothing was noted, so nothing was done.
@@ -126,26 +125,13 @@ func Headless(ctx context.Context, h *host.Host, dir state.Lease, book *journal.
 
 func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS) *Lease {
 	job := book.Header.Job
-	return &Lease{Host: h, Journal: book, World: &world.World{Given: world.Given{
-		Host:  ns,
-		Sys:   h.Sys,
-		Dev:   h.Dev,
-		CM:    h.CM,
-		Dir:   dir,
-		Table: h.Table(),
-		Locks: h.State.Locks(),
-		Guard: h.Guard,
-		Job:   job,
-		Run:   book.Header.Run,
-
-		Managers: world.Managers{Run: h.Run},
-		Budget:   poll.Budget{Context: ctx},
-		Leased:   func(id link.ID) (node.ID, bool) { return leasedTo(h, job, id) },
-		Warn: func(id node.ID, problem error) {
-			h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
-		},
-		Notice: func(format string, a ...any) { h.Notice(job, format, a...) },
-	}}}
+	w := h.World(ctx, ns, dir, job)
+	w.CM, w.Run, w.Managers = h.CM, book.Header.Run, world.Managers{Run: h.Run}
+	w.Leased = func(id link.ID) (node.ID, bool) { return leasedTo(h, job, id) }
+	w.Warn = func(id node.ID, problem error) {
+		h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
+	}
+	return &Lease{Host: h, Journal: book, World: w}
 }
 
 // Look returns a look at the node for the lease's job.
