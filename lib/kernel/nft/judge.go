@@ -25,11 +25,11 @@ type Packet struct {
 	DNAT     bool       // a rule has given the packet its destination
 }
 
-// Dropping returns the node's chains that drop a packet, or reject it: those that forward packets if
+// dropping returns the node's chains that drop a packet, or reject it: those that forward packets if
 // the packet has an Out, and otherwise those of packets for the node. A rule counts if it is certain
-// to match. If a condition is not one that Dropping knows, the rule counts as one that does not match:
+// to match. If a condition is not one that dropping knows, the rule counts as one that does not match:
 // the chain may then accept the packet all the same.
-func Dropping(p Packet) (names []string, err error) {
+func dropping(p Packet) (names []string, err error) {
 	c, err := open()
 	if err != nil {
 		return nil, err

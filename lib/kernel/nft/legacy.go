@@ -22,13 +22,13 @@ type Chain struct {
 	Legacy bool // iptables-legacy's
 }
 
-// DroppingAll returns what Dropping does and DroppingLegacy.
+// DroppingAll returns what dropping does and droppingLegacy.
 func DroppingAll(p Packet) (all []Chain, err error) {
-	names, err := Dropping(p)
+	names, err := dropping(p)
 	for _, name := range names {
 		all = append(all, Chain{Name: name})
 	}
-	legacy, old := DroppingLegacy(p)
+	legacy, old := droppingLegacy(p)
 	for _, name := range legacy {
 		all = append(all, Chain{Name: name, Legacy: true})
 	}
@@ -51,9 +51,9 @@ func (c Chain) Accept(nft, iptables string) string {
 	return fmt.Sprintf("nft insert rule %s %s accept", c.Name, nft)
 }
 
-// DroppingLegacy returns the chains of iptables-legacy that drop a packet, as Dropping does for those of
+// droppingLegacy returns the chains of iptables-legacy that drop a packet, as dropping does for those of
 // nftables, which has no list of them.
-func DroppingLegacy(p Packet) (names []string, err error) {
+func droppingLegacy(p Packet) (names []string, err error) {
 	// The kernel makes a table when somebody asks for it.
 	text, err := os.ReadFile("/proc/thread-self/net/ip_tables_names")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,7 +42,7 @@ func Services(root fs.FS) ([]Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := Sockets(dirs[1])
+	all, err := sockets(dirs[1])
 	return slices.DeleteFunc(all, func(s Socket) bool { return s.Address.Port() == dns || users.Has(s.UID) }), err
 }
 
@@ -54,8 +54,8 @@ const (
 	open    = "07" // TCP_CLOSE, which a socket of UDP is unless it is connected, as a client's is
 )
 
-// Sockets reads those of the reader's namespace from proc.
-func Sockets(proc fs.FS) (all []Socket, err error) {
+// sockets reads those of the reader's namespace from proc.
+func sockets(proc fs.FS) (all []Socket, err error) {
 	for _, name := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		protocol, state := name[:3], open
 		if protocol == "tcp" {

@@ -1,5 +1,11 @@
 package metrics
 
+// The tests read pages, also damaged ones.
+var (
+	Parse      = parse
+	ErrDamaged = errDamaged
+)
+
 // Families returns all metrics.
 func Families() []Family { return append(counted(), running()...) }
 

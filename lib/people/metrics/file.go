@@ -73,7 +73,7 @@ func (f File) collect(page *Page) (paid []string, err error) {
 		if readErr != nil {
 			return nil, readErr
 		}
-		if owed, parseErr := Parse(text); parseErr == nil { // else another version wrote it
+		if owed, parseErr := parse(text); parseErr == nil { // else another version wrote it
 			err = hint.Join(err, page.count(owed))
 		}
 	}
@@ -118,13 +118,13 @@ func (f File) read() (*Page, error) {
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
-		return New(), fmt.Errorf("%w: %s is no file of less than %d bytes", ErrDamaged, f.Path, most)
+		return New(), fmt.Errorf("%w: %s is no file of less than %d bytes", errDamaged, f.Path, most)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, most))
 	if err != nil {
 		return New(), err
 	}
-	page, err := Parse(text)
+	page, err := parse(text)
 	if err != nil {
 		return New(), fmt.Errorf("read %s: %w", f.Path, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrDamaged means that a file is not as this program wrote it.
-var ErrDamaged = errors.New("metrics file damaged, or of another version")
+// errDamaged means that a file is not as this program wrote it.
+var errDamaged = errors.New("metrics file damaged, or of another version")
 
 // Text returns the page in Prometheus' text format.
 func (p *Page) Text() []byte {
@@ -30,23 +30,23 @@ func (p *Page) Text() []byte {
 	return b.Bytes()
 }
 
-// Parse reads a page that is what Text made of it, to the byte.
-func Parse(text []byte) (*Page, error) {
+// parse reads a page that is what Text made of it, to the byte.
+func parse(text []byte) (*Page, error) {
 	r := reader{page: New(), ahead: string(text)}
 	for _, f := range r.page.families {
 		for _, row := range f.fixed() {
 			if err := r.fixed(row); err != nil {
-				return nil, fmt.Errorf("%w: line %d: %w", ErrDamaged, r.line, err)
+				return nil, fmt.Errorf("%w: line %d: %w", errDamaged, r.line, err)
 			}
 		}
 		for f.open() && strings.HasPrefix(r.ahead, f.Name+"{") {
 			if err := r.opened(f); err != nil {
-				return nil, fmt.Errorf("%w: line %d: %w", ErrDamaged, r.line, err)
+				return nil, fmt.Errorf("%w: line %d: %w", errDamaged, r.line, err)
 			}
 		}
 	}
 	if r.ahead != "" {
-		return nil, fmt.Errorf("%w: it goes on after line %d", ErrDamaged, r.line)
+		return nil, fmt.Errorf("%w: it goes on after line %d", errDamaged, r.line)
 	}
 	return r.page, r.page.check()
 }
@@ -135,12 +135,12 @@ func (p *Page) check() error {
 			for _, bound := range f.bounds() {
 				count := p.values[f.series("_bucket", labels, bound)]
 				if count < below {
-					return fmt.Errorf("%w: %s has fewer than a smaller bucket", ErrDamaged, f.series("_bucket", labels, bound))
+					return fmt.Errorf("%w: %s has fewer than a smaller bucket", errDamaged, f.series("_bucket", labels, bound))
 				}
 				below = count
 			}
 			if count := f.series("_count", labels, ""); p.values[count] != below {
-				return fmt.Errorf("%w: %s is not the number of all values", ErrDamaged, count)
+				return fmt.Errorf("%w: %s is not the number of all values", errDamaged, count)
 			}
 		}
 	}

@@ -9,8 +9,9 @@ import (
 
 // The tests meet the table's entries without a directory.
 var (
-	Lend    = Folder.lend
-	LaidOut = laidOut
+	Lend       = Folder.lend
+	LaidOut    = laidOut
+	ErrVersion = errVersion
 )
 
 // WithEntry returns a table of which one entry has some text, or a link of that target, and then the

@@ -16,8 +16,8 @@ import (
 // is another one.
 const laidOut = "{\n  \"version\": 2,\n  \"sum\": \"f8b483d8\"\n}\n"
 
-// ErrVersion means that another version of gresnet wrote the node's state.
-var ErrVersion = errors.New("state of another version")
+// errVersion means that another version of gresnet wrote the node's state.
+var errVersion = errors.New("state of another version")
 
 // layout tells whether the state is in folders. If it is in a document still, layout returns that.
 // On a node where no job had an HCA yet it is in neither.
@@ -34,7 +34,7 @@ func (f Folder) layout() (folders bool, old *Table, err error) {
 	}
 	var v struct{ Version int }
 	if err = json.Unmarshal(text, &v); err == nil && v.Version > 1 {
-		err = fmt.Errorf("read %s: %w: %d", file, ErrVersion, v.Version)
+		err = fmt.Errorf("read %s: %w: %d", file, errVersion, v.Version)
 		return false, nil, hint.With(err, "GN256 run the epilogs of its jobs with the version of gresnet that wrote it, or reboot the node")
 	}
 	old = new(Table)

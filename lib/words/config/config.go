@@ -59,8 +59,8 @@ const (
 	Scontrol = "scontrol" // scontrol show resources, or show job -d
 )
 
-// Sources returns all of them.
-func Sources() []string { return []string{GPU, Node, Fixed, File, Program, Scontrol} }
+// allSources returns all of them.
+func allSources() []string { return []string{GPU, Node, Fixed, File, Program, Scontrol} }
 
 // What becomes of an HCA of whose GPUs a job has a part.
 const (
@@ -77,7 +77,7 @@ const (
 // Slurm is the table [slurm]: how Slurm says what a job gets.
 type Slurm struct {
 	Gres     []string // GRES names that mean an HCA
-	Source   []string // of Sources: asked in this order
+	Source   []string // of allSources: asked in this order
 	Partial  string   // PartialNone or PartialFirst
 	Index    string   // IndexSlurm or IndexNear
 	Scontrol string   // path of the program; empty: look in the usual places

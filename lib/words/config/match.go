@@ -14,7 +14,7 @@ type Match struct {
 	Value string // as sysfs writes it
 }
 
-// String returns the form that ParseMatch reads.
+// String returns the form that parseMatch reads.
 func (m Match) String() string { return m.Key + "=" + m.Value }
 
 // Matches tells whether an HCA is meant.
@@ -30,9 +30,9 @@ func (m Match) Matches(h node.HCA) bool {
 	return false
 }
 
-// ParseMatch parses "pci=0000:3b:00.0" (the domain may be left out),
+// parseMatch parses "pci=0000:3b:00.0" (the domain may be left out),
 // "guid=0002:c903:00ab:cdef" (the colons may be left out) or "rdma=mlx5_0".
-func ParseMatch(text string) (Match, error) {
+func parseMatch(text string) (Match, error) {
 	key, value, found := strings.Cut(text, "=")
 	if !found {
 		return Match{}, badMatch(text)

@@ -103,7 +103,7 @@ func (s *Slurm) read(t document.Table) {
 	s.Scontrol = readPath(t, "scontrol")
 	s.Program = readPath(t, "program")
 	if text, there := t.Text("file"); there {
-		template, err := ParseTemplate(text)
+		template, err := parseTemplate(text)
 		s.File = template
 		t.Check("file", err)
 	}
@@ -198,7 +198,7 @@ func readHCA(t document.Table, names []string) HCA {
 		h.checkIndices(t)
 	}
 	if text, there := t.Text("match"); there {
-		m, err := ParseMatch(text)
+		m, err := parseMatch(text)
 		h.Match = m
 		t.Check("match", err)
 		if err == nil {
@@ -269,9 +269,9 @@ func checkName(name string) error {
 }
 
 func checkSources(sources []string) error {
-	hint := "GN163 sources are " + document.Quoted(Sources())
+	hint := "GN163 sources are " + document.Quoted(allSources())
 	for _, s := range sources {
-		if !slices.Contains(Sources(), s) {
+		if !slices.Contains(allSources(), s) {
 			return document.Fault(fmt.Sprintf("unknown source %q", s), hint)
 		}
 	}

@@ -16,8 +16,8 @@ type Template string
 // verbs are the letters that may follow a percent sign.
 const verbs = "jrun%"
 
-// ParseTemplate parses a template, which must tell jobs apart.
-func ParseTemplate(text string) (Template, error) {
+// parseTemplate parses a template, which must tell jobs apart.
+func parseTemplate(text string) (Template, error) {
 	const hint = `GN171 write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
 	if !filepath.IsAbs(text) || filepath.Clean(text) != text {
 		return "", document.Fault(fmt.Sprintf("%q is not an absolute path without dots", text), hint)

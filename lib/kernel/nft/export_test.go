@@ -1,0 +1,7 @@
+package nft
+
+// The tests ask one firewall alone.
+var (
+	Dropping       = dropping
+	DroppingLegacy = droppingLegacy
+)

@@ -1,0 +1,7 @@
+package config
+
+// The tests parse words without a file around them.
+var (
+	ParseMatch    = parseMatch
+	ParseTemplate = parseTemplate
+)
