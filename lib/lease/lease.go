@@ -9,6 +9,11 @@
 // have or left; release.go is about quarantined HCAs. Package opened has what one lease does and
 // undoes, package environment what the job reads. repair.go is the rare path: this file goes there
 // if a journal does not say whose it is, or somebody has removed a lease.
+//
+// A prolog goes through these files: take.go, which asks, claims and fills; pick.go of package host, which chooses
+// HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which orders the steps;
+// inflight.go of package opened, which notes and does them; lease.go of package environment, which commits. An epilog
+// goes through restore.go, and unwind.go and home.go of package opened. Of package step read what a job has.
 package lease
 
 import (
