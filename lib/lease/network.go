@@ -9,12 +9,9 @@ import (
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/plan"
-	"gresnet/lib/lease/step"
-	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 )
 
@@ -121,7 +118,7 @@ func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.H
 	if nodes == nil || len(nodes.Link.Peers) == 0 {
 		return nil
 	}
-	all, err := t.rails(look)
+	all, err := look.Rails()
 	if err != nil {
 		return err
 	}
@@ -141,70 +138,4 @@ func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.H
 		return nil
 	}
 	return t.World.InJob(func(*scan.View) error { return virtual.LeadRails(nodes.Link, all, own) })
-}
-
-// rails returns the IPv4 networks of the interfaces that other jobs of the node have, and of those that jobs can get.
-func (t *taking) rails(look *host.Look) (all []netip.Prefix, err error) {
-	has, err := t.canGet(look)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := t.Host.Leased()
-	for _, job := range jobs {
-		if job != t.World.Job {
-			has = append(has, t.hadBy(job)...)
-		}
-	}
-	for _, a := range has {
-		if to := a.Masked(); to.Addr().Is4() && to.Bits() < 31 && !to.Addr().IsLinkLocalUnicast() && !slices.Contains(all, to) {
-			all = append(all, to)
-		}
-	}
-	return all, err
-}
-
-// canGet returns the addresses of the interfaces on the node that a job can get.
-func (t *taking) canGet(look *host.Look) (all []netip.Prefix, err error) {
-	moves, err := look.CanMove()
-	if err != nil {
-		return nil, err
-	}
-	err = t.World.OnHost(func(v *scan.View) error {
-		node, err := jobnet.ReadHost(v.Link.Conn)
-		if err != nil {
-			return err
-		}
-		var free []link.Interface
-		var indices []int
-		for _, i := range node.Interfaces {
-			if len(node.Networks[i.Index]) > 0 && moves(i) {
-				free, indices = append(free, i), append(indices, i.Index)
-			}
-		}
-		return v.Link.Once(func() error {
-			v.Link.About(indices...)
-			for _, i := range free {
-				if !look.Needs(v, i) {
-					all = append(all, node.Networks[i.Index]...)
-				}
-			}
-			return nil
-		})
-	})
-	return all, err
-}
-
-// hadBy returns the addresses of the interfaces that a job has taken from the node. Of a job that has ended, or
-// whose journal does not read, it returns none.
-func (t *taking) hadBy(job uint32) (all []netip.Prefix) {
-	book, err := journal.Read(t.Host.State.Lease(job).Journal())
-	if err != nil {
-		return nil
-	}
-	for _, had := range step.NotedSettings(book) {
-		for _, a := range had.Settings.Addresses {
-			all = append(all, a.Addr())
-		}
-	}
-	return all
 }

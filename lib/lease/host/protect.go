@@ -45,8 +45,8 @@ func (l *Look) protectNode(v *scan.View, index int, s snapshot.Settings) error {
 	return l.protectUnknown(s.Name)
 }
 
-// Needs tells whether the node cannot do without an interface, or a move would lose what cannot be given back.
-func (l *Look) Needs(v *scan.View, i link.Interface) bool {
+// needs tells whether the node cannot do without an interface, or a move would lose what cannot be given back.
+func (l *Look) needs(v *scan.View, i link.Interface) bool {
 	s, err := v.Link.Settings(i.Index)
 	return err != nil || l.protectNode(v, i.Index, s) != nil
 }
