@@ -58,6 +58,9 @@ func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), numbe
 // Lent returns the list of the HCAs that jobs have, for other programs. Everybody may read it.
 func (d Dir) Lent() string { return filepath.Join(string(d), "lent") }
 
+// Settings returns the note of the sysctls that the kernel makes a new network namespace with.
+func (d Dir) Settings() string { return filepath.Join(string(d), "settings") }
+
 // Signs returns the folder of what prologs and epilogs say of their runs.
 func (d Dir) Signs() string { return filepath.Join(string(d), "runs") }
 
@@ -175,7 +178,7 @@ func JobOfNode(path string) string { return filepath.Base(filepath.Dir(filepath.
 // Env returns the file that makes the lease count: it is written last and removed first.
 func (l Lease) Env() string { return l.file("env") }
 
-// NewEnv returns the file under whose name Env is written.
+// NewEnv returns the file under whose name Env is written, and what is to be renamed to a file of the node's before that.
 func (l Lease) NewEnv() string { return l.file("env.new") }
 
 // Limits returns the file by which the SPANK plugin limits the job, in its extern step.

@@ -1,11 +1,14 @@
 package world
 
 import (
+	"os"
+
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/link/sysctl"
+	"gresnet/lib/state"
 )
 
-// TakeSettings gives the job's namespace what the node has set for its own: how many connections wait,
+// TakeSettings gives the job's namespace, which is new, what the node has set for its own: how many connections wait,
 // which ports the kernel chooses, who may ping.
 func (w *World) TakeSettings() {
 	if err := w.takeSettings(); err != nil {
@@ -14,21 +17,35 @@ func (w *World) TakeSettings() {
 }
 
 func (w *World) takeSettings() error {
-	var keys []string
-	var have, want sysctl.Values
-	err := w.InJob(func(*scan.View) (err error) {
-		keys, err = sysctl.Own()
-		have = sysctl.Settings(keys)
-		return err
-	})
-	if err == nil {
-		err = w.OnHost(func(*scan.View) error {
-			want = sysctl.Settings(keys)
-			return nil
-		})
-	}
+	fresh, err := w.fresh()
 	if err != nil {
 		return err
 	}
-	return w.InJob(func(*scan.View) error { return sysctl.Take(have, want) })
+	var want sysctl.Values
+	err = w.OnHost(func(*scan.View) error {
+		want = sysctl.Settings(fresh.Keys)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.InJob(func(*scan.View) error { return sysctl.Take(fresh, want) })
+}
+
+// fresh returns what a new namespace has. To read a few hundred files of each is dear, so the first prolog of a boot
+// notes it for all others. A note that does not hold is replaced; without one, each reads for itself.
+func (w *World) fresh() (fresh sysctl.Fresh, err error) {
+	note := state.Dir(w.Table).Settings()
+	text, _ := os.ReadFile(note)
+	if fresh, good := sysctl.ParseFresh(string(text)); good {
+		return fresh, nil
+	}
+	err = w.InJob(func(*scan.View) error {
+		fresh, err = sysctl.FreshOf()
+		return err
+	})
+	if next := w.Dir.NewEnv(); err == nil && os.WriteFile(next, []byte(fresh.String()), 0o600) == nil {
+		_ = os.Rename(next, note)
+	}
+	return fresh, err
 }

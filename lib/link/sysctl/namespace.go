@@ -3,8 +3,8 @@ package sysctl
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -42,6 +42,69 @@ func Own() (keys []string, err error) {
 	return keys, nil
 }
 
+// Fresh is what a new network namespace has, of what is for it to set. It holds for a boot: a module that is loaded later
+// brings a folder. What a new namespace takes over from the node's may change meanwhile: it is the node's own value
+// then, which a job is to have.
+type Fresh struct {
+	Keys   []string
+	Values Values
+	valid  string // the boot, and the folders
+}
+
+// FreshOf returns what the calling thread's namespace has, which is new.
+func FreshOf() (Fresh, error) {
+	keys, err := Own()
+	if err != nil {
+		return Fresh{}, err
+	}
+	values := Settings(keys)
+	keys = slices.DeleteFunc(keys, func(key string) bool {
+		_, read := values[key]
+		info, err := os.Stat(net + key)
+		return !read || err != nil || info.Mode().Perm()&0o200 == 0
+	})
+	return Fresh{keys, values, validity()}, nil
+}
+
+// validity returns what must be the same for values to hold.
+func validity() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	valid := strings.TrimSpace(string(boot))
+	for _, folder := range global {
+		if _, err := os.Stat(net + folder); err == nil {
+			valid += " " + folder
+		}
+	}
+	return valid
+}
+
+// String writes it down: a checksum, the boot and the folders, and a line for each value.
+func (f Fresh) String() string {
+	text := f.valid + "\n"
+	for _, key := range f.Keys {
+		text += key + "=" + f.Values[key] + "\n"
+	}
+	return checksum(text) + text
+}
+
+// ParseFresh reads what String wrote. It is not good if it is damaged, of another boot, or of other folders.
+func ParseFresh(text string) (f Fresh, good bool) {
+	sum, rest, _ := strings.Cut(text, "\n")
+	if sum+"\n" != checksum(rest) {
+		return Fresh{}, false
+	}
+	f.valid, rest, _ = strings.Cut(rest, "\n")
+	f.Values = make(Values, strings.Count(rest, "\n"))
+	for line := range strings.Lines(rest) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		f.Keys = append(f.Keys, key)
+		f.Values[key] = value
+	}
+	return f, f.valid == validity() && f.valid[0] != ' ' // which boot it is must be known
+}
+
+func checksum(text string) string { return fmt.Sprintf("%08x\n", crc32.ChecksumIEEE([]byte(text))) }
+
 // Settings returns the values that the calling thread's namespace has of sysctls. It leaves out what
 // cannot be read.
 func Settings(keys []string) Values {
@@ -78,16 +141,12 @@ func Settings(keys []string) Values {
 	return all
 }
 
-// Take gives the calling thread's namespace, which has some values, those that it does not have. What
-// is not for a namespace to set stays as it is.
-func Take(have, want Values) error {
+// Take gives the calling thread's namespace, which is new, the values that it does not have.
+func Take(fresh Fresh, want Values) error {
 	var failed []error
-	for _, key := range slices.Sorted(maps.Keys(have)) {
+	for _, key := range fresh.Keys {
 		value, is := want[key]
-		if !is || value == have[key] {
-			continue
-		}
-		if info, err := os.Stat(net + key); err != nil || info.Mode().Perm()&0o200 == 0 {
+		if !is || value == fresh.Values[key] {
 			continue
 		}
 		if err := os.WriteFile(net+key, []byte(value), 0); err != nil {
