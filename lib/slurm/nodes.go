@@ -2,9 +2,11 @@ package slurm
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,14 +44,51 @@ func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	return hosts, err
 }
 
-// NodeAddrs returns where the cluster's nodes are, by names or addresses, as far as lines have NodeAddr.
-func (c Conf) NodeAddrs() (all []string, err error) {
-	err = c.nodes(func(n nodeLine) error {
-		addrs, err := n.list("nodeaddr")
-		all = append(all, addrs...)
-		return err
-	})
+// NodeAddrs returns the IPv4 addresses of the cluster's nodes, from and to, as far as lines have them in NodeAddr.
+func (c Conf) NodeAddrs() (all [][2]netip.Addr, err error) {
+	for _, l := range c.All("nodename") {
+		list, err := ParseHostlist(l.Get("nodeaddr"))
+		for _, p := range list {
+			if err == nil && !l.isDefault() {
+				all, err = p.addrs(all)
+			}
+		}
+		if err != nil {
+			return nil, l.fault(err)
+		}
+	}
+	return all, nil
+}
+
+// addrs adds the addresses of an element of a hostlist. A cluster has thousands, which are not spelled out if the
+// element says them as a range.
+func (p hostPattern) addrs(all [][2]netip.Addr) ([][2]netip.Addr, error) {
+	if len(p) == 2 && p[0].numbers == nil {
+		var is [][2]netip.Addr
+		for _, r := range p[1].numbers {
+			first, _ := netip.ParseAddr(p[0].literal + r.format(r.low))
+			last, _ := netip.ParseAddr(p[0].literal + r.format(r.high))
+			if first.Is4() && last.Is4() && number(last)-number(first) == r.high-r.low { // unlike 10.0.0.1[5-12]
+				is = append(is, [2]netip.Addr{first, last})
+			}
+		}
+		if len(is) == len(p[1].numbers) {
+			return append(all, is...), nil
+		}
+	}
+	names, err := Hostlist{p}.Names(MaxNodes)
+	for _, name := range names {
+		if a, err := netip.ParseAddr(name); err == nil && a.Is4() {
+			all = append(all, [2]netip.Addr{a, a})
+		}
+	}
 	return all, err
+}
+
+// number returns an IPv4 address as a number.
+func number(a netip.Addr) uint64 {
+	b := a.As4()
+	return uint64(binary.BigEndian.Uint32(b[:]))
 }
 
 // Node returns the node of a name, or the one that runs on the host of that name, as slurmd finds its own

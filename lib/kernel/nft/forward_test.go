@@ -176,7 +176,7 @@ print("answered")' 2>&1 || true`)
 }
 
 // callers returns the elements of the set of those who may call a job, of a node and what a cluster has besides.
-func callers(t *testing.T, also []netip.Addr) []string {
+func callers(t *testing.T, also [][2]netip.Addr) []string {
 	t.Helper()
 	node := netip.MustParseAddr("10.9.0.1")
 	i := &nft.Identity{Node: node, Gateway: netip.MustParseAddr("198.19.0.1"), Nodes: []netip.Addr{node},
@@ -194,19 +194,29 @@ func callers(t *testing.T, also []netip.Addr) []string {
 }
 
 func TestAllNodesOfAClusterMayCallAJob(t *testing.T) {
-	var all []netip.Addr
+	var all [][2]netip.Addr
 	for n := range 65536 {
-		all = append(all, netip.AddrFrom4([4]byte{10, 8, byte(n >> 8), byte(n)}))
+		a := netip.AddrFrom4([4]byte{10, 8, byte(n >> 8), byte(n)})
+		all = append(all, [2]netip.Addr{a, a})
 	}
 	if got := fmt.Sprint(callers(t, all)); got != "[10.8.0.0/16 10.9.0.1 10.9.0.99]" {
 		t.Errorf("%s may call", got)
 	}
 }
 
+func TestRangesOfAClustersAddressesMayTouchAndOverlap(t *testing.T) {
+	at := func(last byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 8, 0, last}) }
+	all := [][2]netip.Addr{{at(8), at(15)}, {at(0), at(3)}, {at(4), at(7)}, {at(2), at(9)}, {at(32), at(63)}, {at(40), at(41)}}
+	if got := fmt.Sprint(callers(t, all)); got != "[10.8.0.0/28 10.8.0.32/27 10.9.0.1 10.9.0.99]" {
+		t.Errorf("%s may call", got)
+	}
+}
+
 func TestNodesOfAClusterWhoseAddressesAreNoRangesDoNotKeepOthersFromCallingAJob(t *testing.T) {
-	var all []netip.Addr
+	var all [][2]netip.Addr
 	for n := range 65536 {
-		all = append(all, netip.AddrFrom4([4]byte{10, byte(n >> 15), byte(n >> 7), byte(n << 1)}))
+		a := netip.AddrFrom4([4]byte{10, byte(n >> 15), byte(n >> 7), byte(n << 1)})
+		all = append(all, [2]netip.Addr{a, a})
 	}
 	if got := fmt.Sprint(callers(t, all)); got != "[10.9.0.1 10.9.0.99]" {
 		t.Errorf("%s may call", got)

@@ -24,11 +24,11 @@ type Identity struct {
 // Calls says which connections to the node are for a job: slurmctld, and slurmd on its other nodes and
 // on those of a new job, call srun and salloc there.
 type Calls struct {
-	Ports [][2]int     // from, to
-	Leads []int        // the indices of the interfaces by which they come
-	From  []netip.Addr // who calls besides the job's nodes
-	Also  []netip.Addr // who does besides, unless that is too long a list for the kernel
-	Own   []uint32     // whose processes on this node call, if slurmctld runs here
+	Ports [][2]int        // from, to
+	Leads []int           // the indices of the interfaces by which they come
+	From  []netip.Addr    // who calls besides the job's nodes
+	Also  [][2]netip.Addr // who does besides, from and to, unless that is too long a list for the kernel
+	Own   []uint32        // whose processes on this node call, if slurmctld runs here
 }
 
 // add adds the nodes to the table. Others send to a job under the addresses of its nodes, whom the
@@ -68,9 +68,10 @@ func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nf
 func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error {
 	priority := nftables.ChainPriority(afterOthers)
 	callers := &nftables.Set{Table: t, Name: "callers", KeyType: nftables.TypeIPAddr, Interval: true}
-	from := ranges(slices.Concat(i.Nodes, k.From, k.Also))
+	own := alone(slices.Concat(i.Nodes, k.From))
+	from := ranges(slices.Concat(own, k.Also))
 	if len(from) > 2*mostRanges {
-		from = ranges(slices.Concat(i.Nodes, k.From))
+		from = ranges(own)
 	}
 	if err := c.AddSet(callers, from); err != nil {
 		return err
@@ -86,11 +87,11 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 	if len(k.Own) == 0 {
 		return nil
 	}
-	own := c.AddChain(&nftables.Chain{Name: "own", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: &priority})
-	add(c, own, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
+	sent := c.AddChain(&nftables.Chain{Name: "own", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: &priority})
+	add(c, sent, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
 	for _, p := range k.Ports {
 		for _, uid := range k.Own {
-			add(c, own, nil, is(expr.MetaKeySKUID, uid), tcp(p[0], p[1]), dnat(j.Address))
+			add(c, sent, nil, is(expr.MetaKeySKUID, uid), tcp(p[0], p[1]), dnat(j.Address))
 		}
 	}
 	return nil
@@ -109,11 +110,14 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 // The kernel tracks only these connections, so the table costs nothing for what a job sends by its
 // HCAs.
 func Translate(out int, a, node netip.Addr) error {
-	c, err := open()
+	err := create(nftables.TableFamilyIPv4, "gresnet", func(c *nftables.Conn, t *nftables.Table) { translation(c, t, out, a, node) })
 	if err != nil {
-		return err
+		return fmt.Errorf("give the job the address %s: %w", node, err)
 	}
-	t := c.CreateTable(&nftables.Table{Name: "gresnet", Family: nftables.TableFamilyIPv4})
+	return nil
+}
+
+func translation(c *nftables.Conn, t *nftables.Table, out int, a, node netip.Addr) {
 	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
 		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: kind, Hooknum: hook, Priority: priority})
 	}
@@ -128,10 +132,6 @@ func Translate(out int, a, node netip.Addr) error {
 	add(c, to, nil, []expr.Any{&expr.Notrack{}})
 	add(c, hide, nil, leaves, snat(a))
 	add(c, take, nil, comes, address(destinationAddress, expr.CmpOpEq, a), dnat(node))
-	if err := c.Flush(); err != nil {
-		return fmt.Errorf("give the job the address %s: %w", node, err)
-	}
-	return nil
 }
 
 var accept = &expr.Verdict{Kind: expr.VerdictAccept}
@@ -205,24 +205,33 @@ const most = 1024
 // mostRanges is fewer than one message of the transaction takes.
 const mostRanges = most / 2
 
-// ranges returns the elements of a set of ranges that has some addresses and no others: where each range
+// alone returns addresses as ranges.
+func alone(all []netip.Addr) (list [][2]netip.Addr) {
+	for _, a := range all {
+		list = append(list, [2]netip.Addr{a, a})
+	}
+	return list
+}
+
+// ranges returns the elements of a set that has the addresses of some ranges and no others: where each range
 // begins, and what comes after its end.
-func ranges(all []netip.Addr) (list []nftables.SetElement) {
-	all = slices.Compact(slices.SortedFunc(slices.Values(all), netip.Addr.Compare))
-	for i, a := range all {
-		if i == 0 || all[i-1].Next() != a {
-			list = append(list, nftables.SetElement{Key: a.AsSlice()})
+func ranges(all [][2]netip.Addr) (list []nftables.SetElement) {
+	slices.SortFunc(all, func(a, b [2]netip.Addr) int { return a[0].Compare(b[0]) })
+	for i := 0; i < len(all); {
+		first, end := all[i][0], all[i][1].Next()
+		for ; i < len(all) && !end.Less(all[i][0]); i++ {
+			if after := all[i][1].Next(); end.Less(after) {
+				end = after
+			}
 		}
-		if i == len(all)-1 || a.Next() != all[i+1] {
-			list = append(list, nftables.SetElement{Key: a.Next().AsSlice(), IntervalEnd: true})
-		}
+		list = append(list, nftables.SetElement{Key: first.AsSlice()}, nftables.SetElement{Key: end.AsSlice(), IntervalEnd: true})
 	}
 	return list
 }
 
 // fill adds addresses to a set of ranges.
 func fill(c *nftables.Conn, set *nftables.Set, all []netip.Addr) error {
-	for part := range slices.Chunk(ranges(all), most) {
+	for part := range slices.Chunk(ranges(alone(all)), most) {
 		if err := c.SetAddElements(set, part); err != nil {
 			return err
 		}

@@ -41,11 +41,11 @@ type Network struct {
 	Own    int // this node's place among them
 	Link   virtual.Overlay
 
-	Slurmd      int           // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
-	Srun        virtual.Ports // where srun listens, if slurm.conf says so
-	Controllers []netip.Addr  // of slurmctld, which calls srun
-	SlurmUser   uint32        // as whom slurmctld runs
-	Cluster     []netip.Addr  // of nodes: those of a new job call srun, too
+	Slurmd      int             // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
+	Srun        virtual.Ports   // where srun listens, if slurm.conf says so
+	Controllers []netip.Addr    // of slurmctld, which calls srun
+	SlurmUser   uint32          // as whom slurmctld runs
+	Cluster     [][2]netip.Addr // of nodes, from and to: those of a new job call srun, too
 }
 
 // Address returns the job's own address, which is the node's.
@@ -166,12 +166,9 @@ func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
 		id, _ := strconv.ParseUint(u.Uid, 10, 32)
 		n.SlurmUser = uint32(id)
 	}
-	addrs, err := conf.NodeAddrs()
-	for _, text := range addrs { // to ask the resolver for all of a cluster's names takes too long
-		if a, err := netip.ParseAddr(text); err == nil && a.Is4() && !a.IsLoopback() {
-			n.Cluster = append(n.Cluster, a)
-		}
-	}
+	var err error
+	n.Cluster, err = conf.NodeAddrs() // to ask the resolver for all of a cluster's names takes too long
+	n.Cluster = slices.DeleteFunc(n.Cluster, func(a [2]netip.Addr) bool { return a[0].IsLoopback() })
 	return err
 }
 
