@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,9 @@ const (
 // that had the address before, and who keeps one alive would reach the next job by it: a user of the node
 // whose connection the tables take for an old one, or a host that the last job called.
 func Forget(a netip.Addr) error {
+	if tracksNone() {
+		return nil
+	}
 	err := forgetAll(a)
 	if errors.Is(err, errNoChoice) {
 		err = each(a, forget)
@@ -40,6 +44,13 @@ func Forget(a netip.Addr) error {
 		return fmt.Errorf("forget old connections of %s: %w", a, err)
 	}
 	return nil
+}
+
+// tracksNone tells whether the kernel tracks no connection. It counts each before it lists it, and until it is off the
+// list again (nf_conntrack_core.c).
+func tracksNone() bool {
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
+	return err == nil && string(text) == "0\n"
 }
 
 // errNoChoice is of a kernel that removes one connection or all.
