@@ -3,6 +3,8 @@
 package virtual
 
 import (
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	kernel "gresnet/lib/kernel/netlink"
 )
 
 // ErrNotFound means that the namespace does not have the interface.
@@ -112,42 +116,60 @@ type Route struct {
 }
 
 // Add adds a route by an interface.
-func (r Route) Add(index int) error { return r.with(netlink.RouteAddEcmp, index) }
+func (r Route) Add(index int) error { return r.AddAll(index, []netip.Prefix{r.To}) }
 
-// AddAll adds routes to several networks, by one socket.
+// AddAll adds routes to several networks, together: a job may have hundreds. It does not mind routes of other interfaces
+// to the same network.
 func (r Route) AddAll(index int, networks []netip.Prefix) error {
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	route, err := kernel.OpenRoute()
 	if err != nil {
-		return fmt.Errorf("open rtnetlink: %w", err)
+		return err
 	}
-	defer h.Close()
+	defer route.Close()
+	var all [][]byte
 	for _, r.To = range networks {
-		if err := r.with(h.RouteAddEcmp, index); err != nil {
-			return err
-		}
+		all = append(all, r.message(index))
+	}
+	if refused, err := route.SendAll(unix.RTM_NEWROUTE, unix.NLM_F_CREATE, all); err != nil {
+		return fmt.Errorf("route %s by interface %d: %w", networks[refused], index, err)
 	}
 	return nil
 }
 
-// with adds a route with RouteAddEcmp: RouteAdd would fail if another interface had a route to the network.
-func (r Route) with(add func(*netlink.Route) error, index int) error {
-	to := &netlink.Route{
-		LinkIndex: index, Gw: r.Gateway.AsSlice(), Src: r.From.AsSlice(), Priority: r.Metric, Table: r.Table, MTU: r.MTU,
-		Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_UNIVERSE,
+// message returns the request for a route.
+func (r Route) message(index int) []byte {
+	m := make([]byte, unix.SizeofRtMsg)
+	m[0], m[1] = unix.AF_INET6, byte(r.To.Bits())
+	if r.To.Addr().Is4() {
+		m[0] = unix.AF_INET
 	}
-	if r.To.Bits() > 0 {
-		to.Dst = &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())}
-	}
+	m[5], m[6], m[7] = unix.RTPROT_STATIC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
 	if !r.Gateway.IsValid() {
-		to.Scope = netlink.SCOPE_LINK
+		m[6] = unix.RT_SCOPE_LINK
 	}
 	if r.Onlink {
-		to.SetFlag(netlink.FLAG_ONLINK)
+		binary.NativeEndian.PutUint32(m[8:], unix.RTNH_F_ONLINK)
 	}
-	if err := add(to); err != nil {
-		return fmt.Errorf("route %s by interface %d: %w", r.To, index, err)
+	m = kernel.AppendUint32(m, unix.RTA_TABLE, uint32(cmp.Or(r.Table, unix.RT_TABLE_MAIN)))
+	m = kernel.AppendUint32(m, unix.RTA_OIF, uint32(index))
+	for _, a := range []struct {
+		kind uint16
+		is   netip.Addr
+	}{{unix.RTA_GATEWAY, r.Gateway}, {unix.RTA_PREFSRC, r.From}} {
+		if a.is.IsValid() {
+			m = kernel.Append(m, a.kind, a.is.AsSlice())
+		}
 	}
-	return nil
+	if r.To.Bits() > 0 {
+		m = kernel.Append(m, unix.RTA_DST, r.To.Addr().AsSlice())
+	}
+	if r.Metric > 0 {
+		m = kernel.AppendUint32(m, unix.RTA_PRIORITY, uint32(r.Metric))
+	}
+	if r.MTU > 0 {
+		m = kernel.Append(m, unix.RTA_METRICS, kernel.AppendUint32(nil, unix.RTAX_MTU, uint32(r.MTU)))
+	}
+	return m
 }
 
 // Join tells an interface the MAC of an address on its link, so that neither asks the other.
