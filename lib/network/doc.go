@@ -11,8 +11,8 @@
 //
 // Each node computes an overlay for itself (package overlay), before any of them runs a task: an address
 // says the MAC, the job's id gives the VXLAN's. Nothing is learned. The interface has
-// the index of the node's, so that lists of interfaces have the same order; it is made in a namespace
-// without a name and taken to the job from there. The undo finds it by the VXLAN's id, and needs only the
+// the index of the node's, so that lists of interfaces have the same order; before Linux 6.15 it is made in
+// a namespace without a name and taken to the job from there. The undo finds it by the VXLAN's id, and needs only the
 // job's id.
 //
 // The job's HCAs may be on different rails on its nodes, and programs tell each other their addresses. No

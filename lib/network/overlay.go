@@ -64,13 +64,19 @@ func (s *Overlay) Do(w *world.World) error {
 	return w.InJob(func(*scan.View) error { return virtual.RaiseOverlay(s.Link) })
 }
 
-// make makes the interface in a namespace by the way, and takes it from there to the job. The kernel
-// takes an index that an interface has in the calling thread's namespace for that interface. From
-// elsewhere, kernels before 6.15 would make it in the node's namespace first.
+// make makes the interface with the index that it is to have in the job. Kernels before 6.15 take that for an interface
+// of the calling thread's namespace, and make none. So there it is made in a namespace by the way, and taken from there to
+// the job.
 func (s *Overlay) make(w *world.World) error {
 	job, err := w.JobNS()
 	if err != nil {
 		return err
+	}
+	if at := s.Link; at.Place != 0 {
+		at.Index = at.Place
+		if err := virtual.MakeOverlay(at, job.FD()); !errors.Is(err, virtual.ErrOverlayTaken) {
+			return err
+		}
 	}
 	return netns.Passing(func(by *netns.NS) error {
 		// On this thread the node's namespace is another one.
