@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -123,11 +124,12 @@ func (p Port) String() string {
 }
 
 // representors have such names of ports (devlink-port(8)): pf0vf3, and c1pf0vf3 for a host beside a DPU.
-var representors = regexp.MustCompile(`^(?:c\d+)?pf(\d+)(?:vf|sf)(\d+)$`)
+// Most runs look for none.
+var representors = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:c\d+)?pf\d+(?:vf|sf)\d+$`) })
 
 // isRepresentor tells whether an interface is a VF's or a scalable function's representor.
 func isRepresentor(sys fs.FS, dir string) bool {
-	return representors.MatchString(word(sys, dir, "phys_port_name"))
+	return representors().MatchString(word(sys, dir, "phys_port_name"))
 }
 
 // word returns the text of an interface's file, empty if its driver has none (EOPNOTSUPP).
