@@ -208,7 +208,7 @@ func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink, whole boo
 func calls(n *jobnet.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
 	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers, Also: n.Cluster}
 	if slices.Contains(n.Controllers, n.Address()) {
-		k.Own = []uint32{0, n.SlurmUser}
+		k.Own = []uint32{0, n.SlurmUser()}
 	}
 	if n.Srun.First > 0 {
 		if !whole {

@@ -44,12 +44,22 @@ type Network struct {
 	Slurmd      int             // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
 	Srun        virtual.Ports   // where srun listens, if slurm.conf says so
 	Controllers []netip.Addr    // of slurmctld, which calls srun
-	SlurmUser   uint32          // as whom slurmctld runs
 	Cluster     [][2]netip.Addr // of nodes, from and to: those of a new job call srun, too
+	slurmUser   string          // as whom slurmctld runs
 }
 
 // Address returns the job's own address, which is the node's.
 func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
+
+// SlurmUser returns the uid as which slurmctld runs, or root's.
+func (n Network) SlurmUser() uint32 {
+	u, err := user.Lookup(n.slurmUser)
+	if err != nil {
+		return 0
+	}
+	id, _ := strconv.ParseUint(u.Uid, 10, 32)
+	return uint32(id)
+}
 
 // World answers what NewNetwork asks about the nodes.
 type World struct {
@@ -162,10 +172,7 @@ func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
 			}
 		}
 	}
-	if u, err := user.Lookup(cmp.Or(conf.Last("slurmuser"), "root")); err == nil {
-		id, _ := strconv.ParseUint(u.Uid, 10, 32)
-		n.SlurmUser = uint32(id)
-	}
+	n.slurmUser = cmp.Or(conf.Last("slurmuser"), "root")
 	var err error
 	n.Cluster, err = conf.NodeAddrs() // to ask the resolver for all of a cluster's names takes too long
 	n.Cluster = slices.DeleteFunc(n.Cluster, func(a [2]netip.Addr) bool { return a[0].IsLoopback() })
