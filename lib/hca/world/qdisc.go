@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/link/snapshot"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/words/hint"
 )
@@ -19,8 +21,34 @@ const defaultQdisc = "/proc/sys/net/core/default_qdisc"
 // what the default was and what it is. Otherwise it is empty or not there.
 func qdiscFile(locks string) string { return filepath.Join(locks, "qdisc") }
 
-// UnderDefaultQdisc calls f while the kernel's default has a kind.
-func (w *World) UnderDefaultQdisc(kind string, f func() error) (err error) {
+// Remake gives an interface at home the queueing disciplines that the kernel had made for it, if
+// net.core.default_qdisc has changed and the kernel makes others by now. Only that sysctl says
+// what the kernel makes, so it has its old value for a moment. A notice names what the kernel does
+// not make again.
+func (w *World) Remake(v *scan.View, index int, s snapshot.Settings) error {
+	list, err := v.Link.MadeOtherwise(index, s)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		// Kinds are mixed if the interface was given more queues: the kernel will not do that
+		// again.
+		if len(m.Want) > 1 {
+			continue
+		}
+		if err := w.underDefaultQdisc(m.Want[0], func() error { return v.Link.Remake(m) }); err != nil {
+			w.Notice("%s: %s", m, err)
+		}
+	}
+	left, err := v.Link.MadeOtherwise(index, s)
+	for _, m := range left {
+		w.Notice("%s", m)
+	}
+	return err
+}
+
+// underDefaultQdisc calls f while the kernel's default has a kind.
+func (w *World) underDefaultQdisc(kind string, f func() error) (err error) {
 	file, err := lock.At(w.Context, qdiscFile(w.Locks))
 	if err != nil {
 		return fmt.Errorf("lock the default queueing discipline: %w", err)

@@ -136,7 +136,7 @@ func (s *Settings) Verify(w *world.World) error {
 		if want, err = s.verify(w, v, i.Index, want); err != nil {
 			return err
 		}
-		if err := s.remake(w, v, i.Index); err != nil {
+		if err := w.Remake(v, i.Index, s.Settings); err != nil {
 			return err
 		}
 		return s.awaitGIDs(w, v, want)
