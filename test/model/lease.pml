@@ -131,7 +131,7 @@ inline land(h)
 	moving[h] = NOWHERE
 }
 
-/* func: lib/kernel/detach StartMove
+/* func: lib/kernel/detach StartMoves
  * A mover brings an HCA where it was sent, at any later time, whoever still waits for it. */
 active [HCAS] proctype Mover()
 {
@@ -376,7 +376,7 @@ create:
 	atomic { namespace[j] = true; K };
 	/* func: lib/lease/plan Steps
 	 * func: lib/lease/opened Lease.CarryOut
-	 * func: lib/lease/step RDMA.Start */
+	 * func: lib/lease/step StartMoves */
 	do
 	:: h < HCAS && !has(mine, h) -> h++
 	:: h < HCAS && has(mine, h) ->
@@ -450,7 +450,7 @@ unwind:
 #endif
 	};
 	/* func: lib/lease/opened Lease.bringHome
-	 * func: lib/lease/step RDMA.StartUndo
+	 * func: lib/lease/step StartUndos
 	 * func: lib/lease/step RDMA.Lock
 	 * func: lib/state/lock HCA */
 	do

@@ -112,26 +112,37 @@ func (v *View) SetMode(m rdma.Mode) error {
 // ErrShared means that RDMA devices cannot be moved, since all namespaces share them.
 var ErrShared = errors.New("the RDMA netns mode is shared")
 
-// Move starts to move a device to the namespace behind a file descriptor, see package
-// mover, where it keeps its name or is given another. What it returns waits for the end,
-// but not past a deadline, and is to be called.
-func (v *View) Move(d Device, nsfd int, name string, lock *os.File) (wait func(deadline time.Time) error, err error) {
-	// A connection of its own: the answer is the mover's, and nobody else may read it.
+// Move is a move of a device, which keeps its name or is given another.
+type Move struct {
+	Device Device
+	Name   string
+	Lock   *os.File
+}
+
+// ErrNotBegun is of a move that was not begun, because one before it failed or has not ended.
+var ErrNotBegun = detach.ErrNotBegun
+
+// Start starts moves to the namespace behind a file descriptor, one after the other, see package detach. What
+// it returns waits for the end of the next one, but not past a deadline; after an error no more begin.
+func (v *View) Start(nsfd int, moves ...Move) (next func(deadline time.Time) error, err error) {
+	// A connection of its own: the answers are the mover's, and nobody else may read them.
 	conn, err := rdma.Dial()
 	if err != nil {
 		return nil, err
 	}
-	socket, request := conn.MoveRequest(d.Index, nsfd, name)
-	move, err := detach.StartMove(socket, nsfd, request, lock)
+	defer conn.Close()
+	var orders []detach.Order
+	for _, m := range moves {
+		orders = append(orders, detach.Order{Request: conn.MoveRequest(m.Device.Index, nsfd, m.Name), Lock: m.Lock})
+	}
+	started, err := detach.StartMoves(conn.FD(), nsfd, orders)
 	if err != nil {
-		conn.Close()
 		return nil, err
 	}
 	return func(deadline time.Time) error {
-		defer conn.Close()
-		err := move.Wait(deadline)
+		err := started.Next(deadline)
 		if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
-			if mode, _ := conn.Mode(); mode == rdma.Shared {
+			if mode, _ := v.Mode(); mode == rdma.Shared {
 				return ErrShared
 			}
 			return hint.With(fmt.Errorf("its driver cannot be moved: %w", err), "GN710 use shared mode")

@@ -1,13 +1,11 @@
 package detach
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -97,31 +95,6 @@ func (c *child) start() (pid int, errno syscall.Errno) {
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, c.work.Do(c.output), 0, 0)
 	}
-}
-
-// wait waits until the work is done, but not past the deadline, and returns the exit code. Nobody
-// else may read Output.
-func (p *Fork) wait(deadline time.Time) (code int, err error) {
-	defer p.Output.Close()
-	if err := p.Output.SetReadDeadline(deadline); err != nil {
-		return 0, err
-	}
-	// The work writes nothing: its end closes the pipe.
-	_, err = p.Output.Read(make([]byte, 1))
-	how := 0
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		how = unix.WNOHANG // it may have ended long before anybody waited
-	}
-	ended, status, err := p.reap(how)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("wait for process %d: %w", p.pid, err)
-	case !ended:
-		return 0, ErrHeldUp
-	case !status.Exited():
-		return 0, fmt.Errorf("it was ended by %v", status.Signal())
-	}
-	return status.ExitStatus(), nil
 }
 
 // Leave ends the process, or leaves it behind if it is deaf to signals.

@@ -1,7 +1,6 @@
 package detach
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,13 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// task is work for tests: it waits, or asks for its own end, says what it was told to, and ends.
+// task is work for tests: it waits, says what it was told to, and ends.
 type task struct {
-	keep   []uintptr
-	says   []byte
-	waits  unix.Timespec
-	signal uintptr
-	code   uintptr
+	keep  []uintptr
+	says  []byte
+	waits unix.Timespec
 }
 
 func (w *task) Keep() []uintptr { return w.keep }
@@ -30,14 +27,10 @@ func (w *task) Keep() []uintptr { return w.keep }
 //go:nocheckptr
 func (w *task) Do(output uintptr) uintptr {
 	syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&w.waits)), 0, 0)
-	if w.signal != 0 {
-		pid, _, _ := syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
-		syscall.RawSyscall(unix.SYS_KILL, pid, w.signal, 0)
-	}
 	if len(w.says) > 0 {
 		syscall.RawSyscall(unix.SYS_WRITE, output, uintptr(unsafe.Pointer(&w.says[0])), uintptr(len(w.says)))
 	}
-	return w.code
+	return 0
 }
 
 // forever is longer than a test waits.
@@ -64,28 +57,6 @@ func awaitState(t *testing.T, p *Fork, state string) {
 		if err != nil || time.Now().After(end) {
 			t.Fatalf("process %d: %q, %v", p.pid, stat, err)
 		}
-	}
-}
-
-func TestWorkThatHasEndedIsKnownToHoweverLateOneAsks(t *testing.T) {
-	for _, want := range []int{0, 16} {
-		p := start(t, &task{code: uintptr(want)})
-		awaitState(t, p, "Z")
-		if code, err := p.wait(time.Now().Add(-time.Hour)); code != want || err != nil {
-			t.Errorf("exit code %d, %v, wanted %d", code, err, want)
-		}
-	}
-}
-
-func TestWorkIsWaitedForUntilItsDeadline(t *testing.T) {
-	if code, err := start(t, &task{waits: unix.Timespec{Nsec: 1e8}}).wait(time.Now().Add(time.Minute)); code != 0 || err != nil {
-		t.Errorf("work in time: %d, %v", code, err)
-	}
-	if _, err := start(t, &task{waits: forever}).wait(time.Now().Add(10 * time.Millisecond)); !errors.Is(err, ErrHeldUp) {
-		t.Errorf("work that does not end: %v", err)
-	}
-	if _, err := start(t, &task{signal: uintptr(unix.SIGKILL)}).wait(time.Now().Add(time.Minute)); err == nil || !strings.HasSuffix(err.Error(), "was ended by killed") {
-		t.Errorf("work whose process was killed: %v", err)
 	}
 }
 

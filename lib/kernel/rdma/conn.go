@@ -279,8 +279,8 @@ func (c *Conn) charDevice(kind string, of []byte) (CharDevice, error) {
 	return CharDevice{}, ErrNoCharDevice
 }
 
-// MoveRequest returns what takes a device to the namespace behind a file descriptor,
-// and the socket to send it over; package detach does. The sending thread must
+// MoveRequest returns what takes a device to the namespace behind a file descriptor;
+// package detach sends it. The sending thread must
 // be in the namespace that has the device now: the kernel looks at the thread
 // and at the socket (device.c:ib_device_set_netns_put).
 //
@@ -289,13 +289,16 @@ func (c *Conn) charDevice(kind string, of []byte) (CharDevice, error) {
 //
 // The request returns when every kernel client has let go of the device and
 // taken it up again; nothing bounds that time, and nothing can interrupt it.
-func (c *Conn) MoveRequest(index uint32, nsfd int, name string) (socket int, request []byte) {
+func (c *Conn) MoveRequest(index uint32, nsfd int, name string) []byte {
 	m := netlink.AppendUint32(ofDevice(index), attrNetnsFD, uint32(nsfd))
 	if name != "" {
 		m = netlink.AppendText(m, attrDevName, name)
 	}
-	return c.socket.FD(), c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, m)
+	return c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, m)
 }
+
+// FD returns the connection's socket.
+func (c *Conn) FD() int { return c.socket.FD() }
 
 // Rename gives a device another name.
 func (c *Conn) Rename(index uint32, name string) error {

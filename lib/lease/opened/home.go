@@ -2,6 +2,7 @@ package opened
 
 import (
 	"errors"
+	"slices"
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
@@ -16,25 +17,24 @@ import (
 // bringHome brings home all parts of the node's own, and then looks at them again when udev is
 // idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
 // make its interface anew. whole says that the journal has a note of all that was done. The notes
-// are then in an order in which one step can be in flight while others are undone.
+// are then in an order in which moves can be in flight while others are undone.
 func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
 	if len(notes) == 0 {
 		return nil
 	}
-	h := homecoming{flight: flight{lease: l}, stuck: map[node.ID]bool{}}
-	up := recovery.FirstOfRank(notes, step.AllUp)
-	for i, s := range notes {
+	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
+	steps, up := recovery.StepsOf(notes), recovery.FirstOfRank(notes, step.AllUp)
+	for i := 0; i < len(steps); {
 		if i == up {
 			h.finish()
 		}
-		if !whole || h.mustEndBefore(s.Step) {
-			h.await()
+		now := steps[i:]
+		if !whole {
+			h.await(h.moving.all())
+			now = now[:1]
 		}
-		// A move of an RDMA device that fails may still go on, and no move of its interface may
-		// overlap with it.
-		if !h.stuck[s.HCA()] && !l.World.Gone[pieceOf(s.Step)] {
-			h.record(s.Step, h.begin(undo, s.Step))
-		}
+		h.await(h.moving.before(now[0]))
+		i += h.undo(now)
 	}
 	h.finish()
 	return append(h.failed, l.lookAgain(notes)...)
@@ -42,23 +42,47 @@ func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
 
 // homecoming says how far an unwinding is with bringing HCAs home.
 type homecoming struct {
-	flight
+	lease  *Lease
+	moving flight
 	stuck  map[node.ID]bool // HCAs that do not come home
 	failed []error
 }
 
-// await waits for the step in flight.
-func (h *homecoming) await() { h.record(h.end()) }
+// undo undoes the first of some steps, or leaves moves in flight that begin with it. It returns how many these are.
+func (h *homecoming) undo(steps []step.Step) (n int) {
+	// A move of an RDMA device that fails may still go on, and no move of its interface may
+	// overlap with it.
+	skip := func(s step.Step) bool { return h.stuck[s.HCA()] || h.lease.World.Gone[pieceOf(s)] }
+	if skip(steps[0]) {
+		return 1
+	}
+	if n := slices.IndexFunc(steps, skip); n > 0 {
+		steps = steps[:n]
+	}
+	moving, err := h.lease.begin(undo, steps)
+	if len(moving) == 0 {
+		h.record(steps[0], err)
+	}
+	h.moving = append(h.moving, moving...)
+	return max(1, len(moving))
+}
+
+// await waits for moves.
+func (h *homecoming) await(some flight) {
+	for _, m := range some {
+		h.record(m.RDMA, m.end())
+	}
+}
 
 // finish does what the steps left to do when all interfaces are up.
 func (h *homecoming) finish() {
-	h.await()
+	h.await(h.moving.all())
 	for s, err := range h.lease.finish() {
 		h.record(s, err)
 	}
 }
 
-// record records how an undo ended; one in flight has no error yet. An HCA counts as home although another
+// record records how an undo ended. An HCA counts as home although another
 // has its name, or its settings do not come back: then the unwinding still gives its device nodes their access.
 func (h *homecoming) record(s world.Deed, err error) {
 	errs := h.lease.failure(s, err)

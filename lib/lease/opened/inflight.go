@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
+	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/step"
@@ -15,31 +17,38 @@ import (
 )
 
 // CarryOut notes and does the steps of a plan, and then what they left to do.
-func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) error {
-	f := flight{lease: l}
-	err := l.doAll(ctx, steps, &f)
-	_, ended := f.end() // also that of a step which was in flight when another one failed
-	return hint.Join(err, ended)
-}
-
-func (l *Lease) doAll(ctx context.Context, steps []step.Step, f *flight) error {
-	for _, s := range steps {
-		if f.mustEndBefore(s) {
-			if _, err := f.end(); err != nil {
+func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) (err error) {
+	var moving flight
+	await := func(some flight) (err error) {
+		for _, m := range some {
+			if failed := m.end(); !errors.Is(failed, scan.ErrNotBegun) {
+				err = hint.Join(err, failed)
+			}
+		}
+		return err
+	}
+	defer func() { err = hint.Join(err, await(moving)) }()
+	for len(steps) > 0 {
+		if err := await(moving.before(steps[0])); err != nil {
+			return err
+		}
+		now := steps[:max(1, len(devices(steps)))]
+		steps = steps[len(now):]
+		for _, s := range now {
+			if err := l.inTime(ctx); err != nil {
+				return err
+			}
+			if err := l.Note(s); err != nil {
 				return err
 			}
 		}
-		if err := l.inTime(ctx); err != nil {
+		begun, err := l.begin(do, now)
+		if err != nil {
 			return err
 		}
-		if err := l.Note(s); err != nil {
-			return err
-		}
-		if err := f.begin(do, s); err != nil {
-			return err
-		}
+		moving = append(moving, begun...)
 	}
-	if _, err := f.end(); err != nil {
+	if err := await(moving.all()); err != nil {
 		return err
 	}
 	for _, err := range l.finish() {
@@ -73,12 +82,14 @@ func (l *Lease) finish() iter.Seq2[world.Deed, error] {
 	}
 }
 
-// flight has the step that the kernel works at while the run does others. There is one at most: a move of an
-// RDMA device assigns the numbers of its character devices anew, and only with one move at a time does each
-// get its own again.
-type flight struct {
+// flight is the moves of RDMA devices that the kernel works at while the run does others, in their order. It
+// works at one at a time: a move assigns the numbers of its character devices anew, and only so does each get
+// its own again.
+type flight []*move
+
+type move struct {
+	*step.RDMA
 	lease *Lease
-	step  step.Step // nil: none is in flight
 	verb  string
 	begun measured
 	wait  func() error
@@ -92,52 +103,75 @@ const (
 	verify = "verify"
 )
 
-// begin does or undoes a step, or leaves it in flight if the kernel can work at it by itself.
-func (f *flight) begin(verb string, s step.Step) error {
-	var wait func() error
-	begun := f.lease.measure(func() (err error) {
-		wait, err = f.lease.start(verb, s)
+// devices returns the RDMA devices of the steps up to the first that is about something else.
+func devices(steps []step.Step) (list []*step.RDMA) {
+	for _, s := range steps {
+		d, is := s.(*step.RDMA)
+		if !is {
+			break
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// begin does or undoes the first of some steps. If it is a move of an RDMA device, begin returns it in flight, and
+// with it the moves that follow it.
+func (l *Lease) begin(verb string, steps []step.Step) (moving flight, err error) {
+	list := devices(steps)
+	if len(list) == 0 {
+		deed := steps[0].Do
+		if verb == undo {
+			deed = steps[0].Undo
+		}
+		return nil, l.timed(verb, steps[0], func() error { return deed(l.World) })
+	}
+	var waits []func() error
+	begun := l.measure(func() (err error) {
+		if verb == undo {
+			waits = step.StartUndos(l.World, list)
+			return nil
+		}
+		waits, err = step.StartMoves(l.World, list)
 		return err
 	})
-	if wait == nil {
-		return f.lease.report(verb, s, begun)
+	if begun.err != nil {
+		return nil, l.report(verb, list[0], begun)
 	}
-	f.step, f.verb, f.begun, f.wait = s, verb, begun, wait
-	return nil
+	for i, wait := range waits {
+		moving = append(moving, &move{list[i], l, verb, begun, wait})
+		begun = measured{}
+	}
+	return moving, nil
 }
 
-// start returns a function that waits for the end, or nil if the step is done.
-func (l *Lease) start(verb string, s step.Step) (wait func() error, err error) {
-	starter, is := s.(step.Starter)
-	switch {
-	case is && verb == do:
-		return starter.Start(l.World)
-	case is:
-		return starter.StartUndo(l.World)
-	case verb == do:
-		return nil, s.Do(l.World)
+// before takes out the moves that must have ended before a step.
+func (f *flight) before(s step.Step) flight {
+	_, another := s.(*step.RDMA)
+	if another || s.HCA() == (node.ID{}) {
+		return f.all()
 	}
-	return nil, s.Undo(l.World)
+	n := slices.IndexFunc(*f, func(m *move) bool { return m.HCA() == s.HCA() }) + 1
+	first := (*f)[:n]
+	*f = (*f)[n:]
+	return first
 }
 
-// mustEndBefore tells whether a step is in flight that must have ended before another one.
-func (f *flight) mustEndBefore(s step.Step) bool {
-	if f.step == nil {
-		return false
-	}
-	_, another := s.(step.Starter)
-	return another || s.HCA() == f.step.HCA() || s.HCA() == node.ID{}
+// all takes out all moves.
+func (f *flight) all() flight {
+	all := *f
+	*f = nil
+	return all
 }
 
-// end waits for the end of the step in flight, and returns which that was: nil if there was none.
-func (f *flight) end() (ended step.Step, err error) {
-	if f.step == nil {
-		return nil, nil
+// end waits for the move's end.
+func (m *move) end() error {
+	all := m.lease.measure(m.wait)
+	if errors.Is(all.err, scan.ErrNotBegun) {
+		return all.err // nothing was done
 	}
-	ended, f.step = f.step, nil
-	all := f.lease.measure(f.wait)
-	all.took += f.begun.took
-	return ended, f.lease.report(f.verb, ended, all)
+	all.took += m.begun.took
+	return m.lease.report(m.verb, m.RDMA, all)
 }
 
 // measured says how long a deed took, and how it ended.

@@ -121,11 +121,11 @@ func keep(mode rdma.Mode, h HCA) []step.Step {
 }
 
 // move returns the steps that move the HCAs one after the other. While gresnet moves the interfaces
-// of one, the kernel already moves the RDMA device of the next: both take time, and neither waits
+// of one, the kernel already moves the RDMA devices of the next: both take time, and neither waits
 // for the other. With IPoIB it must: interfaces that the kernel makes again take names that others
 // are about to get.
 func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
-	var links []step.Step // of the HCA before, which are not moved yet
+	var links []step.Step // of the HCAs before, which are not moved yet
 	for i, h := range hcas {
 		if i > 0 && (remade(mode, hcas[i-1]) || remade(mode, h)) {
 			steps, links = append(steps, links...), nil
@@ -133,7 +133,6 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 		if mode == rdma.Exclusive {
 			steps = append(steps, &step.RDMA{ID: h.ID, Name: netlink.Name(h.Name), CM: h.CM})
 		}
-		steps, links = append(steps, links...), nil
 		for _, s := range changed(mode, h) {
 			settings, gids := h.forJob(s)
 			links = append(links, &step.Link{

@@ -53,9 +53,9 @@ func TestTheOrderOfTaking(t *testing.T) {
 			"namespace, access mlx5_0, settings eth1, link eth1, devices"},
 		{"exclusive: RDMA device before interface", rdma.Exclusive, []plan.HCA{roce},
 			"namespace, access mlx5_0, settings eth1, rdma mlx5_0, link eth1, devices"},
-		{"one RDMA device while the interface of the one before moves, device nodes last", rdma.Exclusive, []plan.HCA{roce, roce2, bare, roce},
+		{"all RDMA devices, while the interfaces of those before move, device nodes last", rdma.Exclusive, []plan.HCA{roce, roce2, bare, roce},
 			"namespace, access mlx5_0, settings eth1, access mlx5_2, settings eth2, access mlx5_3, access mlx5_0, settings eth1, " +
-				"rdma mlx5_0, rdma mlx5_2, link eth1, rdma mlx5_3, link eth2, rdma mlx5_0, link eth1, devices"},
+				"rdma mlx5_0, rdma mlx5_2, rdma mlx5_3, rdma mlx5_0, link eth1, link eth2, link eth1, devices"},
 		{"but interfaces that are made anew first", rdma.Exclusive, []plan.HCA{roce, ib, ib, roce},
 			"namespace, access mlx5_0, settings eth1, access mlx5_1, settings ib0, access mlx5_1, settings ib0, access mlx5_0, settings eth1, " +
 				"rdma mlx5_0, link eth1, rdma mlx5_1, link ib0, rdma mlx5_1, link ib0, rdma mlx5_0, link eth1, devices"},

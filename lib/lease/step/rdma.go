@@ -30,65 +30,143 @@ func (s *RDMA) Object() string { return string(s.Name) }
 func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device.
-func (s *RDMA) Do(w *world.World) error { return finished(s.Start(w)) }
+func (s *RDMA) Do(w *world.World) error {
+	waits, err := StartMoves(w, []*RDMA{s})
+	if err != nil {
+		return err
+	}
+	return waits[0]()
+}
 
-// Start makes the kernel move the device.
-func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
+// StartMoves has the kernel move devices into the job, one after the other, and returns what waits for the end
+// of each, in this order.
+func StartMoves(w *world.World, list []*RDMA) (waits []func() error, err error) {
 	job, err := w.JobNS()
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.Lock(w)
+	c, err := lockAll(list, func(s *RDMA) (*lock.File, error) { return s.Lock(w) })
+	defer c.letGo()
 	if err != nil {
 		return nil, err
 	}
-	deadline := moveDeadline(w.Context)
-	var end func(time.Time) error
 	err = w.OnHost(func(v *scan.View) error {
-		d, err := v.Locate(s.ID)
-		if err != nil {
-			return err
+		for i, s := range list {
+			if c.moves[i].Device, err = v.Locate(s.ID); err != nil {
+				return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
+			}
 		}
-		end, err = v.Move(d, job.FD(), "", held.File)
-		return err
+		return c.start(v, job.FD())
 	})
 	if err != nil {
-		held.Close()
-		return nil, fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
+		return nil, err
 	}
-	return func() error {
-		defer held.Close()
-		if err := end(deadline); err != nil {
-			return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
+	for _, s := range list {
+		waits = append(waits, func() error {
+			if err := c.next(poll.MoveBy(w.Context)); err != nil {
+				return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
+			}
+			return w.ApplyCM(string(s.Name), s.CM)
+		})
+	}
+	return waits, nil
+}
+
+// convoy is RDMA devices that one process moves, one after the other.
+type convoy struct {
+	held  []*lock.File
+	moves []scan.Move
+	next  func(deadline time.Time) error
+}
+
+// lockAll takes the locks of devices, up to the first that it does not get.
+func lockAll(list []*RDMA, take func(*RDMA) (*lock.File, error)) (c *convoy, err error) {
+	c = new(convoy)
+	for _, s := range list {
+		held, err := take(s)
+		if err != nil {
+			return c, err
 		}
-		return w.ApplyCM(string(s.Name), s.CM)
-	}, nil
+		c.held, c.moves = append(c.held, held), append(c.moves, scan.Move{Lock: held.File})
+	}
+	return c, nil
+}
+
+// start starts the moves. The process has the lock of the first from its begin, and takes each other one when its
+// turn comes: if a move hangs, the devices behind it are not on their way.
+func (c *convoy) start(v *scan.View, nsfd int) (err error) {
+	for _, held := range c.held[1:] {
+		if err := held.LetGo(); err != nil {
+			return err
+		}
+	}
+	c.next, err = v.Start(nsfd, c.moves...)
+	return err
+}
+
+// letGo closes the locks, which the process that moves has.
+func (c *convoy) letGo() {
+	for _, held := range c.held {
+		held.Close()
+	}
+}
+
+// StartUndos has the kernel bring devices home, one after the other, and returns what waits for the end of each,
+// in this order: of as many as a glance finds in the job. If it does not find the first, that is one that begins
+// when somebody waits for it.
+func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
+	c, _ := lockAll(list, func(s *RDMA) (*lock.File, error) { return s.lockUntil(w, time.Now()) })
+	defer c.letGo()
+	err := w.InJob(func(v *scan.View) error {
+		for i := range c.moves {
+			s := list[i]
+			d, users, err := s.seek(w, v, (*scan.View).Glance)
+			if err != nil {
+				c.moves = c.moves[:i]
+				break
+			}
+			c.moves[i].Device = d
+			waits = append(waits, func() error { return s.undone(w, c.next, d.Name, users) })
+		}
+		if len(c.moves) == 0 {
+			return scan.ErrNotFound
+		}
+		return c.start(v, w.Host.FD())
+	})
+	if err != nil {
+		return []func() error{func() error { return list[0].Undo(w) }}
+	}
+	return waits
+}
+
+// undone waits for the end of the next move, which is the device's. If that did not begin, because one before it
+// failed, or if the device cannot move so, Undo brings it home alone.
+func (s *RDMA) undone(w *world.World, next func(time.Time) error, had string, users []int) error {
+	err := usedBy(next(poll.MoveBy(w.Context)), users)
+	if errors.Is(err, scan.ErrNotBegun) || errors.Is(err, scan.ErrShared) || errors.Is(err, rdma.ErrNameTaken) {
+		return s.Undo(w)
+	}
+	if err == nil && had != string(s.Name) {
+		err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	}
+	return s.home(w, err)
 }
 
 // Undo brings the device home and gives it its name. It does not move a device that is home
 // already: the kernel would carry the move out in full, and every user would lose the device.
-func (s *RDMA) Undo(w *world.World) error { return finished(s.StartUndo(w)) }
-
-// StartUndo makes the kernel bring the device home if a glance finds it.
-func (s *RDMA) StartUndo(w *world.World) (wait func() error, err error) {
+func (s *RDMA) Undo(w *world.World) error {
 	held, err := s.Lock(w)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer held.Close()
 	// A glance can miss it: only a /sys of its namespace shows a device whose ib_uverbs was
 	// unloaded. So it is nowhere only if a closer look finds nothing.
-	end, err := s.look(w, (*scan.View).Glance, w.InJob, held)
+	err = s.look(w, (*scan.View).Glance, w.InJob, held)
 	if errors.Is(err, scan.ErrNotFound) {
-		end, err = done, s.search(w, held)
+		err = s.search(w, held)
 	}
-	if err != nil {
-		held.Close()
-		return nil, s.home(w, err)
-	}
-	return func() error {
-		defer held.Close()
-		return s.home(w, end())
-	}, nil
+	return s.home(w, err)
 }
 
 // home restores RDMA-CM's settings for a device that came home. If another device has its name, the
@@ -114,17 +192,6 @@ func (s *RDMA) Verify(w *world.World) error {
 	return w.ApplyCM(string(s.Name), s.CM)
 }
 
-// finished waits for the end of what was started.
-func finished(wait func() error, err error) error {
-	if err != nil {
-		return err
-	}
-	return wait()
-}
-
-// done waits for nothing.
-func done() error { return nil }
-
 // errOthers means that what was found is in another lease.
 var errOthers = errors.New("another lease has it")
 
@@ -132,7 +199,7 @@ var errOthers = errors.New("another lease has it")
 func (s *RDMA) search(w *world.World, held *lock.File) error {
 	lost := func() (bool, error) { return w.HasLost(s.ID) }
 	return w.Await(lost, scan.ErrNotFound, func() error {
-		err := finished(s.look(w, (*scan.View).Find, w.InJobWithSysfs, held))
+		err := s.look(w, (*scan.View).Find, w.InJobWithSysfs, held)
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err
 		}
@@ -144,90 +211,73 @@ func (s *RDMA) search(w *world.World, held *lock.File) error {
 				return f(v)
 			})
 		}
-		if err = finished(s.fetch(w, (*scan.View).Find, elsewhere, held)); errors.Is(err, errOthers) {
+		if err = s.fetch(w, (*scan.View).Find, elsewhere, held); errors.Is(err, errOthers) {
 			return nil
 		}
 		return err
 	})
 }
 
-// look looks for the device in the job and at home, and starts to bring it home.
-func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) (wait func() error, err error) {
-	atHome := func() error {
+// look looks for the device in the job and at home, and brings it home.
+func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) error {
+	err := s.fetch(w, find, inJob, held)
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, world.ErrNoNamespace) || errors.Is(err, scan.ErrShared) {
 		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, find) })
 	}
-	end, err := s.fetch(w, find, inJob, held)
-	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, world.ErrNoNamespace) {
-		return done, atHome()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		err := end()
-		if errors.Is(err, scan.ErrShared) {
-			return atHome()
-		}
-		return err
-	}, nil
+	return err
 }
 
-// fetch starts to bring the device home from where it finds it. If another device has its name
+// fetch brings the device home from where it finds it. If another device has its name
 // meanwhile, it comes under a free one, and the error says so.
-func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File) (wait func() error, err error) {
-	name, end, err := s.move(w, find, there, held, false)
-	if err != nil {
-		return nil, err
+func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File) error {
+	name, err := s.move(w, find, there, held, false)
+	if errors.Is(err, rdma.ErrNameTaken) {
+		name, err = s.move(w, find, there, held, true)
 	}
-	return func() error {
-		err := end()
-		if errors.Is(err, rdma.ErrNameTaken) {
-			if name, end, err = s.move(w, find, there, held, true); err == nil {
-				err = end()
-			}
-		}
-		if err != nil || name == string(s.Name) {
-			return err
-		}
-		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
-	}, nil
+	if err != nil || name == string(s.Name) {
+		return err
+	}
+	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 }
 
-// move starts to move the device home, under its present name or a free one, and returns that name.
-func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, free bool) (name string, wait func() error, err error) {
-	deadline := moveDeadline(w.Context)
-	var users []int
-	var end func(time.Time) error
+// move moves the device home, under its present name or a free one, and returns that name.
+func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, free bool) (name string, err error) {
 	err = there(func(v *scan.View) error {
-		d, err := find(v, s.ID)
+		d, users, err := s.seek(w, v, find)
 		if err != nil {
 			return err
 		}
-		if users, err = v.Users(d); err != nil {
+		m := scan.Move{Device: d, Lock: held.File}
+		if name = d.Name; free {
+			name = freeName(d)
+			m.Name = name
+		}
+		next, err := v.Start(w.Host.FD(), m)
+		if err != nil {
 			return err
 		}
-		if len(users) > 0 {
-			w.Notice("RDMA device %s is taken from processes that still use it: pid %s", d.Name, pids(users))
-		}
-		if !free {
-			name = d.Name
-			end, err = v.Move(d, w.Host.FD(), "", held.File)
-			return err
-		}
-		name = freeName(d)
-		end, err = v.Move(d, w.Host.FD(), name, held.File)
-		return err
+		return usedBy(next(poll.MoveBy(w.Context)), users)
 	})
-	if err != nil {
-		return "", nil, err
+	return name, err
+}
+
+// seek finds the device, and says who uses it.
+func (s *RDMA) seek(w *world.World, v *scan.View, find finder) (d scan.Device, users []int, err error) {
+	if d, err = find(v, s.ID); err != nil {
+		return d, nil, err
 	}
-	return name, func() error {
-		err := end(deadline)
-		if err != nil && len(users) > 0 && !errors.Is(err, rdma.ErrNameTaken) {
-			return fmt.Errorf("%w; pid %s used it", err, pids(users))
-		}
-		return err
-	}, nil
+	if users, err = v.Users(d); err == nil && len(users) > 0 {
+		w.Notice("RDMA device %s is taken from processes that still use it: pid %s", d.Name, pids(users))
+	}
+	return d, users, err
+}
+
+// usedBy says of a move that failed who used the device.
+func usedBy(err error, users []int) error {
+	if err != nil && len(users) > 0 && !errors.Is(err, rdma.ErrNameTaken) {
+		return fmt.Errorf("%w; pid %s used it", err, pids(users))
+	}
+	return err
 }
 
 // pids are the first of some processes for a text, and how many more there are.
@@ -244,17 +294,6 @@ type (
 	finder func(*scan.View, node.ID) (scan.Device, error)
 	around func(func(*scan.View) error) error
 )
-
-// moveDeadline gives a move half of the time that the run has left. Moves of busy devices with
-// firmware take a second, and wait for those of other jobs. A move that takes longer than this
-// never ends, and other HCAs need their time, too.
-func moveDeadline(ctx context.Context) time.Time {
-	end, bounded := ctx.Deadline()
-	if !bounded {
-		return time.Now().Add(poll.Move)
-	}
-	return time.Now().Add(time.Until(end) / 2)
-}
 
 // lock takes the lock of the HCA's moves. While an earlier move still holds it, the device is not
 // where it seems to be.

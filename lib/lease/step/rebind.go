@@ -209,7 +209,7 @@ func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is
 // lock takes the lock of the HCA's moves. Who bound the VF before and was killed has left a process
 // behind that keeps the lock until the driver has answered.
 func (s *Rebind) lock(w *world.World) (*lock.File, error) {
-	return s.device().lockUntil(w, moveDeadline(w.Context))
+	return s.device().lockUntil(w, poll.MoveBy(w.Context))
 }
 
 // device is the step whose undo would bring the RDMA device home.
@@ -274,7 +274,7 @@ func (vf function) link(v *scan.View) (link.Interface, error) { return v.Link.Of
 // bind gives a VF an address, and waits until the VF is there again. Its interface gets a name that is
 // nobody's: the kernel's may be that of an interface that is away.
 func (s *Rebind) bind(w *world.World, vf function, a sriov.Address, held *lock.File) error {
-	deadline := moveDeadline(w.Context)
+	deadline := poll.MoveBy(w.Context)
 	if err := sriov.SetAddress(vf.pf, vf.number, a); err != nil {
 		return err
 	}

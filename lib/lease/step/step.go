@@ -32,15 +32,6 @@ type Verifier interface {
 	Verify(*world.World) error
 }
 
-// Starter is a step that the kernel can work at while the run does others.
-type Starter interface {
-	Step
-	// Start begins what Do does, and StartUndo what Undo does. The caller must call wait, which
-	// waits for the end.
-	Start(*world.World) (wait func() error, err error)
-	StartUndo(*world.World) (wait func() error, err error)
-}
-
 // order says which kinds of steps an unwinding undoes first: a VF must be bound again before its parts
 // come home, an RDMA device must be home before its interface, which that move may make again, and all
 // interfaces before their settings. From rebind to link this holds only where the journal lacks notes: else

@@ -81,6 +81,9 @@ func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
 	return f, nil
 }
 
+// LetGo releases a lock that another process is to take by the same open file.
+func (f *File) LetGo() error { return flock(f.File, unix.LOCK_UN) }
+
 // Held tells whether a move of an HCA has not ended, and so holds its lock.
 func Held(dir string, id node.ID) bool { return IsHeld(hcaFile(dir, id)) }
 

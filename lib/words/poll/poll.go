@@ -238,3 +238,14 @@ func (b *Budget) sleep(pause time.Duration) {
 	case <-timer.C:
 	}
 }
+
+// MoveBy gives a move half of the time that the run has left. Moves of busy devices with
+// firmware take a second, and wait for those of other jobs. A move that takes longer than this
+// never ends, and other HCAs need their time, too.
+func MoveBy(ctx context.Context) time.Time {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return time.Now().Add(Move)
+	}
+	return time.Now().Add(time.Until(end) / 2)
+}

@@ -111,6 +111,48 @@ func TestTryNamesAMoveThatHangsAndTheNextTryGivesAllBack(t *testing.T) {
 	}
 }
 
+// One process moves both RDMA devices of the job, one after the other.
+func TestAMoveThatHangsAmongOthersKeepsNoOtherHCAFromJobs(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Short)
+	names := vm.WithGPUs(t)[2:] // RoCE
+	vm.WriteConfig(t, strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig))
+	before := vm.Picture(t)
+	defer free(t)
+	const both = "SLURM_JOB_ID=900044 SLURM_JOB_GPUS=0,1"
+	for _, round := range []struct {
+		hangs  int
+		killed bool
+	}{{0, false}, {0, true}, {1, false}} {
+		hangs, other := names[round.hangs], names[1-round.hangs]
+		hold(t, hangs)
+		end := vm.Begin(t, "prolog", both)
+		vm.Eventually(t, "the move is under way", func() bool {
+			_, err := vm.Try("grep '\"kind\":\"rdma\".*" + names[1] + "' /run/gresnet/jobs/900044/journal && ps -C gresnet-mover -o stat= | grep D")
+			return err == nil
+		})
+		if round.killed {
+			vm.Run(t, "pkill -KILL -x gresnet-prolog")
+		}
+		out, code := end()
+		if round.killed {
+			out, code = vm.ByHand(t, "epilog", both)
+		}
+		if code != 2 || !strings.Contains(out, "RDMA device "+hangs) || strings.Contains(out, "RDMA device "+other) {
+			t.Errorf("%+v: exit %d: %s", round, code, out)
+		}
+		job := fmt.Sprintf("SLURM_JOB_ID=900045 SLURM_JOB_GPUS=%d", 1-round.hangs)
+		vm.Must(t, "prolog", job)
+		vm.Must(t, "epilog", job)
+		free(t)
+		vm.Eventually(t, "the abandoned move has landed", func() bool {
+			_, err := vm.Try("pgrep -x gresnet-mover")
+			return err != nil
+		})
+		vm.Must(t, "epilog", both)
+		vm.Same(t, before)
+	}
+}
+
 func TestAPrologThatIsKilledInADelayedMoveLosesNothing(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short)
 	names := vm.WithGPUs(t)
