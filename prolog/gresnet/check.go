@@ -46,7 +46,8 @@ the plugin was built for the installed Slurm; NHC, and other programs that
 watch HCAs.
 
 It reads files and looks up names of slurm.conf, and makes no RPC. It prints
-a line for each finding: ok, warning or error, and what to do.
+a line for each finding: ok, warning or error, and what to do. With --machine
+it says whether jobs would get what the layout's lines of jobs say.
 
 --fix first mends what is safe: it makes the changes that setup would make,
 and closes device nodes. Where setup would have to guess, it makes only the
@@ -62,6 +63,7 @@ Examples:
   gresnet check --role login     # where users call srun and sbatch
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet check
   clush -a -b gresnet check --fingerprint
+  gresnet check --machine node.txt
   gresnet check --json | jq '.findings[] | select(.level != "ok")'`,
 		Flags: []urfave.Flag{
 			jsonFlag(),
@@ -70,6 +72,7 @@ Examples:
 			&urfave.BoolFlag{Name: "fix", Usage: "mend what is safe, then check", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would mend, and change nothing", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "fingerprint", Usage: "print a line that is equal on nodes configured alike", DisableDefaultText: true},
+			machineFlag(),
 		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
 	}
@@ -83,6 +86,9 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.IsSet("machine") {
+		return checkMachine(w, c)
 	}
 	switch c.String("role") {
 	case "login":

@@ -27,18 +27,21 @@ func planCommand(w *cli.World) *urfave.Command {
 the uplink and the overlay that it would have; and every step
 that its prolog would do, in order. With --job it asks the site's sources, as
 a prolog does. It reads from the environment what slurmd would say about it
-(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, SLURM_NODELIST, …).
+(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, SLURM_NODELIST, …). With --machine it
+shows the HCAs alone.
 
 Examples:
   gresnet plan --gres nic:2
   gresnet plan --gpus 0,3
   gresnet plan --job 4711
   SLURM_JOB_PARTITION=train gresnet plan --job 1
-  SLURM_NODELIST=n[1-4] gresnet plan --gres nic:1`,
+  SLURM_NODELIST=n[1-4] gresnet plan --gres nic:1
+  gresnet plan --machine node.txt --gpus 0-3`,
 		Flags: []urfave.Flag{
 			&urfave.UintFlag{Name: "job", Usage: "for the job `ID`, as the site's sources say"},
 			&urfave.StringFlag{Name: "gres", Usage: "for a job that has `GRES`, like nic:2 or nic:1(IDX:3)"},
-			&urfave.StringFlag{Name: "gpus", Usage: "for a job that has the GPUs `LIST`, like 0,3, as source gpu says"},
+			&urfave.StringFlag{Name: "gpus", Usage: "for a job with the GPUs `LIST`, like 0,3, as source gpu says"},
+			machineFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error { return plan(w, c) },
@@ -48,6 +51,9 @@ Examples:
 func plan(w *cli.World, c *urfave.Context) error {
 	if err := alone(c); err != nil {
 		return err
+	}
+	if c.IsSet("machine") {
+		return planMachine(w, c)
 	}
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
@@ -68,8 +74,7 @@ func plan(w *cli.World, c *urfave.Context) error {
 	var notes []string
 	var wants []gres.Want
 	if text := c.String("gres"); text != "" {
-		wants, err = gres.ParseRequest(text, cfg.Slurm.Gres, "--gres")
-		err = hint.With(err, "GN284 write it like nic:2, nic:mlx5:1 or nic:1(IDX:3)")
+		wants, err = request(text, cfg)
 	} else {
 		if c.IsSet("gpus") {
 			cfg.Slurm.Source = []string{config.GPU}
@@ -88,6 +93,12 @@ func plan(w *cli.World, c *urfave.Context) error {
 	}
 	d.Notes = notes
 	return show(w, c, d, func(out io.Writer) error { return printPlan(out, d) })
+}
+
+// request returns what --gres asks for.
+func request(text string, cfg config.Config) ([]gres.Want, error) {
+	wants, err := gres.ParseRequest(text, cfg.Slurm.Gres, "--gres")
+	return wants, hint.With(err, "GN284 write it like nic:2, nic:mlx5:1 or nic:1(IDX:3)")
 }
 
 // hasLease returns an error if a job has HCAs already: its prolog has run.

@@ -1,14 +1,4 @@
-// Package machines has the layouts of real machines, one file each: where GPUs and HCAs sit, and which
-// HCAs jobs get.
-//
-// A file has a line for each fact, and comments that begin with #:
-//
-//	# source: where the layout is from
-//	numa N D D …              distances from NUMA node N to nodes 0, 1, …
-//	gpuMINOR NUMA PATH        a GPU, by its device's minor number; PATH has the PCI addresses from the root down
-//	hca:NAME[:FLAG] NUMA PATH an HCA; with a flag (mgmt, nvsw, down) no job gets it; stor: it is storage's, and
-//	                          sits where no GPU is
-//	job GPUS HCA …            the HCAs of a job that has these GPUs, by Slurm's numbers, and asks for no HCA
+// Package machines has the layouts of real machines, one file each; see lib/hca/machine.
 package machines
 
 import (
@@ -16,30 +6,23 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strconv"
 	"strings"
 	"testing/fstest"
 
-	"gresnet/lib/words/indices"
+	"gresnet/lib/hca/machine"
 	"gresnet/lib/words/node"
 )
 
 //go:embed layouts
 var layouts embed.FS
 
-// Machine is a node's layout.
+// Machine is a node's layout, and the files by which the kernel tells it.
 type Machine struct {
+	machine.Machine
 	Name      string
 	Sys, Proc fs.FS      // its /sys, and its /proc with NVIDIA's driver
 	HCAs      []node.HCA // those that jobs can get
 	Others    []node.HCA // those that no job gets
-	Jobs      []Job
-}
-
-// Job is what a job's GPUs are, and the names of the HCAs that it gets.
-type Job struct {
-	GPUs []int
-	HCAs []string
 }
 
 // All returns all machines, by their names.
@@ -61,67 +44,42 @@ func All() (map[string]Machine, error) {
 	return all, nil
 }
 
-// Parse reads a layout.
+// Parse reads a layout, and makes the files.
 func Parse(name, text string) (Machine, error) {
+	layout, err := machine.Parse(name, text)
+	if err != nil {
+		return Machine{}, err
+	}
 	sys, proc := fstest.MapFS{}, fstest.MapFS{}
-	m := Machine{Name: name, Sys: sys, Proc: proc}
-	vendor, number := "nvidia", 0
-	for line := range strings.Lines(text) {
-		number++
-		words := strings.Fields(line)
-		if len(words) == 0 {
+	for n, far := range layout.Far {
+		sys["devices/system/node/online"] = &fstest.MapFile{Data: fmt.Appendf(nil, "0-%d\n", len(far)-1)}
+		sys[fmt.Sprintf("devices/system/node/node%d/distance", n)] = &fstest.MapFile{Data: []byte(strings.Trim(fmt.Sprint(far), "[]") + "\n")}
+	}
+	for _, g := range layout.GPUs {
+		dir := function(sys, g.Location)
+		if layout.Vendor == "amd" {
+			sys[fmt.Sprintf("class/drm/renderD%d", 128+g.Minor)] = &fstest.MapFile{Data: []byte("../../" + dir + "/drm/x"), Mode: fs.ModeSymlink}
+			sys[dir+"/vendor"] = &fstest.MapFile{Data: []byte("0x1002\n")}
 			continue
 		}
-		fault := func(what string) error { return fmt.Errorf("%s:%d: %s: %q", name, number, what, line) }
-		kind, rest, _ := strings.Cut(words[0], ":")
-		minor, isGPU := strings.CutPrefix(words[0], "gpu")
-		switch {
-		case words[0] == "#":
-			if len(words) == 3 && words[1] == "vendor:" {
-				vendor = words[2]
-			}
-		case words[0] == "numa" && len(words) > 2:
-			sys["devices/system/node/online"] = &fstest.MapFile{Data: fmt.Appendf(nil, "0-%d\n", len(words)-3)}
-			sys["devices/system/node/node"+words[1]+"/distance"] = &fstest.MapFile{Data: []byte(strings.Join(words[2:], " ") + "\n")}
-		case words[0] == "job" && len(words) > 1:
-			gpus, err := indices.Parse(words[1])
-			if err != nil {
-				return Machine{}, fault(err.Error())
-			}
-			m.Jobs = append(m.Jobs, Job{gpus, words[2:]})
-		case len(words) != 3:
-			return Machine{}, fault("no line of a layout")
-		case isGPU:
-			if _, err := strconv.Atoi(minor); err != nil {
-				return Machine{}, fault("no minor number")
-			}
-			pci := function(sys, words[1], words[2])
-			if vendor == "amd" {
-				n, _ := strconv.Atoi(minor)
-				sys[fmt.Sprintf("class/drm/renderD%d", 128+n)] = &fstest.MapFile{Data: []byte("../../devices/" + words[2] + "/drm/x"), Mode: fs.ModeSymlink}
-				sys["devices/"+words[2]+"/vendor"] = &fstest.MapFile{Data: []byte("0x1002\n")}
-				continue
-			}
-			proc["driver/nvidia/gpus/"+pci+"/information"] = &fstest.MapFile{Data: []byte("Device Minor: \t " + minor + "\n")}
-		case kind == "hca":
-			pci := function(sys, words[1], words[2])
-			hca, flag, _ := strings.Cut(rest, ":")
-			list := &m.HCAs
-			if flag != "" && flag != "stor" {
-				list = &m.Others
-			}
-			*list = append(*list, node.HCA{ID: node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", number), PCI: pci}, Name: hca})
-		default:
-			return Machine{}, fault("no line of a layout")
+		proc["driver/nvidia/gpus/"+g.PCI+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil, "Device Minor: \t %d\n", g.Minor)}
+	}
+	m := Machine{Machine: layout, Name: name, Sys: sys, Proc: proc}
+	for _, h := range layout.HCAs {
+		function(sys, h.At)
+		list := &m.HCAs
+		if !h.ForJobs() {
+			list = &m.Others
 		}
+		*list = append(*list, h.HCA)
 	}
 	return m, nil
 }
 
-// function makes a PCI function at the end of a path, and returns its address.
-func function(sys fstest.MapFS, numa, dir string) string {
-	pci := path.Base(dir)
-	sys["devices/"+dir+"/numa_node"] = &fstest.MapFile{Data: []byte(numa + "\n")}
-	sys["bus/pci/devices/"+pci] = &fstest.MapFile{Data: []byte("../../../devices/" + dir), Mode: fs.ModeSymlink}
-	return pci
+// function makes the files of a PCI function, and returns its folder.
+func function(sys fstest.MapFS, at node.Location) string {
+	dir := path.Join("devices", path.Join(at.Path...), at.PCI)
+	sys[dir+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", at.NUMA)}
+	sys["bus/pci/devices/"+at.PCI] = &fstest.MapFile{Data: []byte("../../../" + dir), Mode: fs.ModeSymlink}
+	return dir
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -14,7 +15,9 @@ import (
 // Table prints the inventory for a person: three tables that fit a terminal of 80
 // columns, with words and no colors.
 func (s Scan) Table(w io.Writer) error {
-	fmt.Fprintf(w, "RDMA netns mode: %s\n\n", s.Mode)
+	if s.Mode != "" { // a machine that is not there has none
+		fmt.Fprintf(w, "RDMA netns mode: %s\n\n", s.Mode)
+	}
 	if len(s.HCAs) == 0 {
 		_, err := fmt.Fprintln(w, "no HCA")
 		return err
@@ -22,9 +25,11 @@ func (s Scan) Table(w io.Writer) error {
 	if err := s.hcas(w); err != nil {
 		return err
 	}
-	fmt.Fprintln(w)
-	if err := s.ports(w); err != nil {
-		return err
+	if slices.ContainsFunc(s.HCAs, func(h HCA) bool { return len(h.Ports) > 0 }) {
+		fmt.Fprintln(w)
+		if err := s.ports(w); err != nil {
+			return err
+		}
 	}
 	if len(s.GPUs) == 0 {
 		return nil

@@ -35,9 +35,13 @@ func GPUs(sys, proc fs.FS) (gpus []GPU, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the GPUs: %w", err)
 	}
-	// An address begins with its domain, which may have more than four digits.
-	slices.SortFunc(gpus, func(a, b GPU) int { return cmp.Or(len(a.PCI)-len(b.PCI), strings.Compare(a.PCI, b.PCI)) })
+	SortGPUs(gpus)
 	return gpus, nil
+}
+
+// SortGPUs has GPUs in the order of their PCI addresses. One begins with its domain, which may have more than four digits.
+func SortGPUs(gpus []GPU) {
+	slices.SortFunc(gpus, func(a, b GPU) int { return cmp.Or(len(a.PCI)-len(b.PCI), strings.Compare(a.PCI, b.PCI)) })
 }
 
 // nvidia asks NVIDIA's driver, which keeps its devices out of /sys/class. It leaves out GPUs that the

@@ -586,7 +586,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
 		"GPUs as the kernel has them":         {gpus(8, nil), ""},
 		"an HCA that serves no GPU": {all(gpus(8, nil), func(s *check.Site) { s.Inventory.HCAs[1].Serves = nil }),
-			"warning  mapping: mlx5_1 serves no GPU: each has nearer HCAs; leave it out of [[hca]], or say gpus = there"},
+			"warning  mapping: no GPU is served by mlx5_1: each has nearer HCAs; leave it out of [[hca]], or say gpus = there"},
 		"an HCA that serves no GPU, and that jobs can ask for": {all(gpus(8, nil), func(s *check.Site) {
 			s.Inventory.HCAs[1].Serves, s.Config.Slurm.Source = nil, []string{config.GPU, config.Scontrol}
 		}), ""},

@@ -59,6 +59,14 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	return all
 }
 
+// Mapped finds what is wrong with the mapping of a machine that is not there.
+func (s Site) Mapped() []Finding {
+	if s.Drift != nil {
+		return []Finding{failed("mapping", s.Drift)}
+	}
+	return s.idle()
+}
+
 // idle names the HCAs that serve no GPU: each GPU has nearer ones.
 func (s Site) idle() []Finding {
 	var names []string
@@ -70,7 +78,7 @@ func (s Site) idle() []Finding {
 			names = append(names, h.Name)
 		}
 	}
-	const text = "%s serves no GPU: each has nearer HCAs"
+	const text = "no GPU is served by %s: each has nearer HCAs"
 	switch said := strings.Join(names, ", "); {
 	case said == "" || s.Drift != nil:
 		return nil

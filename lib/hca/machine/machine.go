@@ -1,0 +1,318 @@
+// Package machine has layouts of machines: text files that say where a node's GPUs and HCAs sit. People look at nodes
+// that they do not have by them, and tests hold the deal of HCAs against real machines.
+//
+// A file has a line for each fact, and comments that begin with #:
+//
+//	# source: where the layout is from
+//	numa N D D …              distances from NUMA node N to nodes 0, 1, …
+//	gpuMINOR NUMA PATH        a GPU, by its device's minor number; PATH has the PCI addresses from the root down
+//	hca:NAME[:FLAG] NUMA PATH an HCA; with a flag (mgmt, nvsw, down) no job gets it; stor: it is storage's, and
+//	                          sits where no GPU is
+//	job GPUS HCA …            the HCAs of a job that has these GPUs, by Slurm's numbers, and asks for no HCA
+//	pair …                    what another program takes for a GPU's: not read
+//
+// After its PATH an HCA can have driver=NAME, and for each port port=NUMBER/LINK/STATE/INTERFACE, or less of that.
+// "# vendor: amd" says that the GPUs are not NVIDIA's.
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/indices"
+	"gresnet/lib/words/node"
+)
+
+// Machine is what a layout says of a node.
+type Machine struct {
+	Source string
+	Vendor string // of the GPUs: nvidia or amd
+	GPUs   []GPU
+	HCAs   []HCA
+	Jobs   []Job
+	Far    map[int][]int // the distances from a NUMA node to nodes 0, 1, …
+}
+
+// GPU is a GPU, and where it sits.
+type GPU struct {
+	Minor int
+	node.Location
+}
+
+// HCA is an HCA, and where it sits.
+type HCA struct {
+	node.HCA
+	Flag string
+	At   node.Location
+}
+
+// ForJobs tells whether jobs can get the HCA.
+func (h HCA) ForJobs() bool { return h.Flag == "" || h.Flag == storage }
+
+// Job is what a job's GPUs are, and the names of the HCAs that it gets.
+type Job struct {
+	GPUs []int
+	HCAs []string
+}
+
+// The flags of an HCA.
+const (
+	Management = "mgmt" // of the node
+	Switches   = "nvsw" // Fabric Manager manages NVSwitches by it
+	Down       = "down" // no port of it carries anything
+	storage    = "stor"
+)
+
+// most bounds a file: a node has some dozens of HCAs.
+const most = 1 << 20
+
+// Read reads a layout from a file.
+func Read(name string) (Machine, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return Machine{}, hint.With(fmt.Errorf("read a layout: %w", err), "GN788 name a file of gresnet scan --capture")
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && len(text) > most {
+		err = errors.New("it is too large")
+	}
+	if err != nil {
+		return Machine{}, fmt.Errorf("read the layout %s: %w", name, err)
+	}
+	return Parse(name, string(text))
+}
+
+// Parse reads a layout. name is the file's, for errors.
+func Parse(name, text string) (Machine, error) {
+	m := Machine{Vendor: "nvidia", Far: map[int][]int{}}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if err := m.read(line, number); err != nil {
+			return Machine{}, hint.With(fmt.Errorf("read %s:%d: %w: %.100q", name, number, err, line), help)
+		}
+	}
+	for i := range m.GPUs {
+		m.GPUs[i].Location.Far = m.far(m.GPUs[i].NUMA)
+	}
+	for i := range m.HCAs {
+		m.HCAs[i].At.Far = m.far(m.HCAs[i].At.NUMA)
+	}
+	if err := m.check(); err != nil {
+		return Machine{}, hint.With(fmt.Errorf("read %s: %w", name, err), help)
+	}
+	return m, nil
+}
+
+const help = "GN786 write it as gresnet scan --capture does"
+
+// far returns the distances from a NUMA node to the others, nil if the layout does not say.
+func (m Machine) far(numa int) map[int]int {
+	if len(m.Far[numa]) == 0 {
+		return nil
+	}
+	return maps.Collect(slices.All(m.Far[numa]))
+}
+
+// read reads a line.
+func (m *Machine) read(line string, number int) (err error) {
+	if comment, is := strings.CutPrefix(line, "#"); is {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(comment), ":"); key {
+		case "source":
+			m.Source = strings.TrimSpace(value)
+		case "vendor":
+			m.Vendor = strings.TrimSpace(value)
+		}
+		return nil
+	}
+	line, _, _ = strings.Cut(line, " #")
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return nil
+	}
+	kind, rest, _ := strings.Cut(words[0], ":")
+	switch {
+	case kind == "hca" && len(words) > 2:
+		h := HCA{}
+		h.Name, h.Flag = named(rest)
+		if h.At, err = locate(words[1], words[2]); err != nil {
+			return err
+		}
+		h.ID = node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", number&0xffff), PCI: h.At.PCI} // real ones are nobody's business
+		m.HCAs = append(m.HCAs, h)
+		return m.HCAs[len(m.HCAs)-1].describe(words[3:])
+	case words[0] == "pair": // what NCCL or RCCL take for a GPU's: not what jobs get
+		return nil
+	case words[0] == "numa" && len(words) > 2:
+		return m.distances(words[1], words[2:])
+	case words[0] == "job" && len(words) > 1:
+		gpus, err := indices.Parse(words[1])
+		m.Jobs = append(m.Jobs, Job{gpus, words[2:]})
+		return err
+	case strings.HasPrefix(kind, "gpu") && len(words) == 3:
+		minor, err := strconv.Atoi(strings.TrimPrefix(words[0], "gpu"))
+		if err != nil {
+			return errors.New("no minor number of a GPU")
+		}
+		at, err := locate(words[1], words[2])
+		m.GPUs = append(m.GPUs, GPU{minor, at})
+		return err
+	}
+	return errors.New("no line of a layout")
+}
+
+func (m *Machine) distances(from string, to []string) error {
+	n, err := strconv.Atoi(from)
+	m.Far[n] = nil
+	for _, word := range to {
+		far, bad := strconv.Atoi(word)
+		if err != nil || bad != nil {
+			return errors.New("no distances of a NUMA node")
+		}
+		m.Far[n] = append(m.Far[n], far)
+	}
+	return nil
+}
+
+var function = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+// locate returns where a device is at the end of a path.
+func locate(numa, dir string) (at node.Location, err error) {
+	at = node.Location{PCI: path.Base(dir), Path: strings.Split(path.Dir(dir), "/")}
+	if at.NUMA, err = strconv.Atoi(numa); err != nil || at.NUMA < -1 {
+		return at, fmt.Errorf("no NUMA node %q", numa)
+	}
+	if !function.MatchString(at.PCI) {
+		return at, fmt.Errorf("no PCI address %q", at.PCI)
+	}
+	return at, nil
+}
+
+var flags = []string{Management, Switches, Down, storage}
+
+// named returns an HCA's name, which may have colons, and its flag.
+func named(text string) (name, flag string) {
+	i := strings.LastIndex(text, ":")
+	if i >= 0 && slices.Contains(flags, text[i+1:]) {
+		return text[:i], text[i+1:]
+	}
+	return text, ""
+}
+
+// describe reads what a line says of an HCA after its place.
+func (h *HCA) describe(words []string) error {
+	if h.Name == "" {
+		return errors.New("no name of an HCA")
+	}
+	for _, word := range words {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "driver":
+			h.Driver = value
+		case "port":
+			parts := append(strings.SplitN(value, "/", 4), "", "", "")
+			number, err := strconv.ParseUint(parts[0], 10, 8)
+			if err != nil || number == 0 {
+				return fmt.Errorf("no port %q", value)
+			}
+			h.Ports = append(h.Ports, node.Port{Num: uint32(number), LinkLayer: parts[1], State: parts[2], Interface: parts[3]})
+		default:
+			return fmt.Errorf("nothing is called %q", key)
+		}
+	}
+	return nil
+}
+
+// check wants each device to be there once, and what jobs are said to get.
+func (m Machine) check() error {
+	seen := map[string]bool{}
+	once := func(what string) error {
+		if seen[what] {
+			return fmt.Errorf("%s is there twice", what)
+		}
+		seen[what] = true
+		return nil
+	}
+	for _, g := range m.GPUs {
+		if err := hint.Join(once(g.PCI), once(fmt.Sprintf("gpu%d", g.Minor))); err != nil {
+			return err
+		}
+	}
+	for _, h := range m.HCAs {
+		if err := hint.Join(once(h.ID.PCI), once("hca:"+h.Name)); err != nil {
+			return err
+		}
+	}
+	for _, j := range m.Jobs {
+		for _, g := range j.GPUs {
+			if g >= len(m.GPUs) {
+				return fmt.Errorf("job %s has GPU %d, and there are %d", indices.Format(j.GPUs), g, len(m.GPUs))
+			}
+		}
+		for _, h := range j.HCAs {
+			if !seen["hca:"+h] {
+				return fmt.Errorf("job %s gets %s, which is not there", indices.Format(j.GPUs), h)
+			}
+		}
+	}
+	return nil
+}
+
+// Note notes the distances from the NUMA node where a device sits.
+func (m Machine) Note(at node.Location) {
+	if len(at.Far) == 0 {
+		return
+	}
+	to := slices.Repeat([]int{unreachable}, slices.Max(slices.Collect(maps.Keys(at.Far)))+1)
+	for n, far := range at.Far {
+		to[n] = far
+	}
+	m.Far[at.NUMA] = to
+}
+
+// unreachable stands for the distance to a NUMA node that is not there, as in ACPI's table of distances.
+const unreachable = 255
+
+// String returns the layout's text.
+func (m Machine) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# source: %s\n# vendor: %s\n", m.Source, m.Vendor)
+	for _, n := range slices.Sorted(maps.Keys(m.Far)) {
+		fmt.Fprintf(&b, "numa %d %s\n", n, strings.Trim(fmt.Sprint(m.Far[n]), "[]"))
+	}
+	for _, g := range m.GPUs {
+		fmt.Fprintf(&b, "gpu%d %s\n", g.Minor, place(g.Location))
+	}
+	for _, h := range m.HCAs {
+		fmt.Fprintf(&b, "hca:%s", h.Name)
+		if h.Flag != "" {
+			fmt.Fprintf(&b, ":%s", h.Flag)
+		}
+		fmt.Fprintf(&b, " %s", place(h.At))
+		if h.Driver != "" {
+			fmt.Fprintf(&b, " driver=%s", h.Driver)
+		}
+		for _, p := range h.Ports {
+			fmt.Fprintf(&b, " port=%s", strings.TrimRight(fmt.Sprintf("%d/%s/%s/%s", p.Num, p.LinkLayer, p.State, p.Interface), "/"))
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, j := range m.Jobs {
+		fmt.Fprintln(&b, strings.TrimSpace("job "+indices.Format(j.GPUs)+" "+strings.Join(j.HCAs, " ")))
+	}
+	return b.String()
+}
+
+func place(at node.Location) string {
+	return fmt.Sprintf("%d %s", at.NUMA, path.Join(append(slices.Clone(at.Path), at.PCI)...))
+}
