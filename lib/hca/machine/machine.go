@@ -68,7 +68,7 @@ type Job struct {
 const (
 	Management = "mgmt" // of the node
 	Switches   = "nvsw" // Fabric Manager manages NVSwitches by it
-	Down       = "down" // no port of it carries anything
+	down       = "down" // no port of it carries anything
 	storage    = "stor"
 )
 
@@ -199,7 +199,7 @@ func locate(numa, dir string) (at node.Location, err error) {
 	return at, nil
 }
 
-var flags = []string{Management, Switches, Down, storage}
+var flags = []string{Management, Switches, down, storage}
 
 // named returns an HCA's name, which may have colons, and its flag.
 func named(text string) (name, flag string) {

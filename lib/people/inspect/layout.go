@@ -173,18 +173,14 @@ func Capture(ctx context.Context, n *host.Host, from string) (m machine.Machine,
 			return machine.Machine{}, err
 		}
 		c := machine.HCA{HCA: node.HCA{Name: h.Name, ID: node.ID{PCI: h.ID.PCI}, Driver: h.Driver}, At: at}
-		down := len(h.Ports) > 0
 		for _, p := range h.Ports {
 			c.Ports = append(c.Ports, node.Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State, Interface: p.Interface})
-			down = down && p.State == "DOWN"
 		}
 		switch {
 		case h.Refused != "" && sysfs.ManagesSwitches(n.Sys, h.ID.PCI):
 			c.Flag = machine.Switches
 		case h.Refused != "":
 			c.Flag = machine.Management
-		case down:
-			c.Flag = machine.Down
 		}
 		m.HCAs = append(m.HCAs, c)
 		m.Note(at)
