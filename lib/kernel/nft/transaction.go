@@ -21,7 +21,8 @@ type socket struct {
 var errTaken = errors.New("the transaction is taken")
 
 // change calls f with a connection that collects a transaction, and a socket that commits it. nftables itself has the
-// kernel answer each message, and makes several system calls for each answer.
+// kernel answer each message, and makes several system calls for each answer. WithTestDial, which it has for tests, is the
+// only way to have its messages without sending them.
 func change(f func(*socket, *nftables.Conn) error) error {
 	kernel, err := netlink.Open(unix.NETLINK_NETFILTER)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
