@@ -99,6 +99,8 @@ func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
 func TestCheckKnowsAGoodSiteFromABadOne(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
+	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
+	vm.WriteConfig(t, nicsAlone)
 	const program = "/bin/gresnet"
 	good := vm.Run(t, vm.Repo()+program+" check")
 	t.Logf("it says\n%s", good)

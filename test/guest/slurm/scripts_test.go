@@ -45,6 +45,9 @@ func writeSiteProlog(t *testing.T, text string) {
 	}
 }
 
+// nicsAlone has no job's HCAs hang on its GPUs: the VM's GPUs are files, which check says.
+var nicsAlone = strings.Replace(vm.Config, `"gpu", `, "", 1)
+
 // checkSays fails unless check says that of Prolog, or nothing at all.
 func checkSays(t *testing.T, text string) {
 	t.Helper()
@@ -89,7 +92,7 @@ func TestAJobWhoseSiteSwallowsTheExitCodeOrNeverCallsFailsWithOneLine(t *testing
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	for _, c := range siteScripts {
 		t.Run(c.name, func(t *testing.T) {
-			vm.WriteConfig(t, vm.Config)
+			vm.WriteConfig(t, nicsAlone)
 			writeSiteProlog(t, c.text)
 			out, err := lookAsJob("--gres=nic:1")
 			if c.kind == misses {
