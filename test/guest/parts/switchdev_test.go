@@ -3,7 +3,6 @@ package parts
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -200,7 +199,7 @@ func TestAPortGetsItsVLANsBackFromWhateverItHas(t *testing.T) {
 		t.Errorf("on another bridge it is %v %q", now.Up, now)
 	}
 	vm.Run(t, "ip link del rep0")
-	if err := before.Apply(t.Context(), rep); !errors.Is(err, fs.ErrNotExist) {
+	if err := before.Apply(t.Context(), rep); !errors.Is(err, sriov.ErrNoRepresentor) {
 		t.Errorf("of one that is gone it says %v", err)
 	}
 }
