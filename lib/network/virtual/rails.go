@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
@@ -57,5 +58,9 @@ func LeadRails(o Overlay, rails []netip.Prefix, own []netip.Addr) error {
 			return err
 		}
 	}
-	return change("lead to the networks of other HCAs", [][]byte{rule(mainPref, railsTable)}, nil) // after the one that is there
+	after := rule(mainPref, railsTable) // the one that is there
+	if err := netlink.RuleAdd(after); err != nil {
+		return fmt.Errorf("lead to the networks of other HCAs: %w", err)
+	}
+	return nil
 }

@@ -4,11 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"slices"
 
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
-
-	kernel "gresnet/lib/kernel/netlink"
 )
 
 // ServicesTable has the routes to the nodes themselves. Nothing of the node's own is in it. The rules
@@ -25,29 +24,10 @@ const (
 	mainPref = 32766 // the kernel's
 )
 
-// rule returns the request for a rule that leads to a table, with the attributes more.
-func rule(pref, table uint32, more ...[]byte) []byte {
-	const toTable = 1 // FR_ACT_TO_TBL
-	m := make([]byte, unix.SizeofRtMsg)
-	m[0], m[7] = unix.AF_INET, toTable
-	m = kernel.AppendUint32(kernel.AppendUint32(m, unix.FRA_PRIORITY, pref), unix.FRA_TABLE, table)
-	return slices.Concat(append([][]byte{m}, more...)...)
-}
-
-// change adds rules, and then removes one.
-func change(what string, add [][]byte, remove []byte) error {
-	route, err := kernel.OpenRoute()
-	if err != nil {
-		return err
-	}
-	defer route.Close()
-	if _, err = route.SendAll(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, add); err == nil && remove != nil {
-		_, err = route.Send(unix.RTM_DELRULE, unix.NLM_F_ACK, 0, remove)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+func rule(pref, table int) *netlink.Rule {
+	r := netlink.NewRule()
+	r.Priority, r.Table = pref, table
+	return r
 }
 
 // Ports is a range of ports, the ends included.
@@ -56,32 +36,56 @@ type Ports struct{ First, Last int }
 // Serve makes ports mean the nodes' own services, where routes of ServicesTable lead to the nodes. What a
 // program of the job's listens on at these ports is then reached only at the loopback's addresses.
 func Serve(all []Ports) error {
-	rules := [][]byte{rule(localPref, unix.RT_TABLE_LOCAL)}
+	err := netlink.RuleAdd(rule(localPref, unix.RT_TABLE_LOCAL))
 	for _, p := range all {
-		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-			rules = append(rules, lead(p, protocol))
+		for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			if err == nil {
+				err = lead(p, protocol)
+			}
 		}
 	}
-	// The kernel asks the one that goes before all others, in which the node's own address is the job's.
-	return change("lead ports to the nodes", rules, rule(0, unix.RT_TABLE_LOCAL))
+	if err != nil {
+		return fmt.Errorf("lead ports to the nodes: %w", err)
+	}
+	// The kernel asks this rule before all others, in which the node's own address is the job's.
+	if err := netlink.RuleDel(rule(0, unix.RT_TABLE_LOCAL)); err != nil {
+		return fmt.Errorf("lead ports to the nodes: %w", err)
+	}
+	return nil
 }
 
-// lead has what the job itself sends to a protocol's ports take the routes of ServicesTable.
-func lead(p Ports, protocol byte) []byte {
+// lead has what the job itself sends to a protocol's ports take the routes of ServicesTable. netlink.RuleAdd says
+// the protocol in four bytes (v1.3.1), for which the kernel, which has one, complains in its log.
+func lead(p Ports, protocol uint8) error {
+	head := nl.NewRtMsg()
+	head.Family, head.Table, head.Scope, head.Type = unix.AF_INET, unix.RT_TABLE_UNSPEC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
+	request := nl.NewNetlinkRequest(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	request.AddData(head)
+	request.AddData(nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(servicesPref)))
+	request.AddData(nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(ServicesTable)))
+	request.AddData(nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated("lo")))
+	request.AddData(nl.NewRtAttr(nl.FRA_IP_PROTO, nl.Uint8Attr(protocol)))
 	ports := binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, uint16(p.First)), uint16(p.Last))
-	return rule(servicesPref, ServicesTable, kernel.AppendText(nil, unix.FRA_IIFNAME, "lo"),
-		kernel.Append(nil, unix.FRA_IP_PROTO, []byte{protocol}), kernel.Append(nil, unix.FRA_DPORT_RANGE, ports))
+	request.AddData(nl.NewRtAttr(nl.FRA_DPORT_RANGE, ports))
+	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	return err
 }
 
 // ShowDefault makes the default route of the main table one for programs to look at: they take the
 // interface that it names for the one that others reach them by. The kernel takes the one of OutTable.
 func ShowDefault() error {
+	err := netlink.RuleDel(rule(mainPref, unix.RT_TABLE_MAIN))
 	all := rule(mainPref, unix.RT_TABLE_MAIN)
-	butDefault := rule(mainPref, unix.RT_TABLE_MAIN, kernel.AppendUint32(nil, unix.FRA_SUPPRESS_PREFIXLEN, 0))
-	if err := change("lead packets out", nil, all); err != nil {
-		return err
+	all.SuppressPrefixlen = 0 // but the default route
+	for _, r := range []*netlink.Rule{all, rule(mainPref+1, OutTable), rule(mainPref+2, unix.RT_TABLE_MAIN)} {
+		if err == nil {
+			err = netlink.RuleAdd(r)
+		}
 	}
-	return change("lead packets out", [][]byte{butDefault, rule(mainPref+1, OutTable), rule(mainPref+2, unix.RT_TABLE_MAIN)}, nil)
+	if err != nil {
+		return fmt.Errorf("lead packets out: %w", err)
+	}
+	return nil
 }
 
 // TakeAnswers has the job take by an interface what others send it, although its routes to them lead

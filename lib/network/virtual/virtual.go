@@ -3,8 +3,6 @@
 package virtual
 
 import (
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +13,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	kernel "gresnet/lib/kernel/netlink"
 )
 
 // ErrNotFound means that the namespace does not have the interface.
@@ -116,60 +112,42 @@ type Route struct {
 }
 
 // Add adds a route by an interface.
-func (r Route) Add(index int) error { return r.AddAll(index, []netip.Prefix{r.To}) }
+func (r Route) Add(index int) error { return r.with(netlink.RouteAddEcmp, index) }
 
-// AddAll adds routes to several networks, together: a job may have hundreds. It does not mind routes of other interfaces
-// to the same network.
+// AddAll adds routes to several networks, by one socket.
 func (r Route) AddAll(index int, networks []netip.Prefix) error {
-	route, err := kernel.OpenRoute()
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
-		return err
+		return fmt.Errorf("open rtnetlink: %w", err)
 	}
-	defer route.Close()
-	var all [][]byte
+	defer h.Close()
 	for _, r.To = range networks {
-		all = append(all, r.message(index))
-	}
-	if refused, err := route.SendAll(unix.RTM_NEWROUTE, unix.NLM_F_CREATE, all); err != nil {
-		return fmt.Errorf("route %s by interface %d: %w", networks[refused], index, err)
+		if err := r.with(h.RouteAddEcmp, index); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// message returns the request for a route.
-func (r Route) message(index int) []byte {
-	m := make([]byte, unix.SizeofRtMsg)
-	m[0], m[1] = unix.AF_INET6, byte(r.To.Bits())
-	if r.To.Addr().Is4() {
-		m[0] = unix.AF_INET
-	}
-	m[5], m[6], m[7] = unix.RTPROT_STATIC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
-	if !r.Gateway.IsValid() {
-		m[6] = unix.RT_SCOPE_LINK
-	}
-	if r.Onlink {
-		binary.NativeEndian.PutUint32(m[8:], unix.RTNH_F_ONLINK)
-	}
-	m = kernel.AppendUint32(m, unix.RTA_TABLE, uint32(cmp.Or(r.Table, unix.RT_TABLE_MAIN)))
-	m = kernel.AppendUint32(m, unix.RTA_OIF, uint32(index))
-	for _, a := range []struct {
-		kind uint16
-		is   netip.Addr
-	}{{unix.RTA_GATEWAY, r.Gateway}, {unix.RTA_PREFSRC, r.From}} {
-		if a.is.IsValid() {
-			m = kernel.Append(m, a.kind, a.is.AsSlice())
-		}
+// with adds a route with RouteAddEcmp: RouteAdd would fail if another interface had a route to the network.
+func (r Route) with(add func(*netlink.Route) error, index int) error {
+	to := &netlink.Route{
+		LinkIndex: index, Gw: r.Gateway.AsSlice(), Src: r.From.AsSlice(), Priority: r.Metric, Table: r.Table, MTU: r.MTU,
+		Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_UNIVERSE,
 	}
 	if r.To.Bits() > 0 {
-		m = kernel.Append(m, unix.RTA_DST, r.To.Addr().AsSlice())
+		to.Dst = &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())}
 	}
-	if r.Metric > 0 {
-		m = kernel.AppendUint32(m, unix.RTA_PRIORITY, uint32(r.Metric))
+	if !r.Gateway.IsValid() {
+		to.Scope = netlink.SCOPE_LINK
 	}
-	if r.MTU > 0 {
-		m = kernel.Append(m, unix.RTA_METRICS, kernel.AppendUint32(nil, unix.RTAX_MTU, uint32(r.MTU)))
+	if r.Onlink {
+		to.SetFlag(netlink.FLAG_ONLINK)
 	}
-	return m
+	if err := add(to); err != nil {
+		return fmt.Errorf("route %s by interface %d: %w", r.To, index, err)
+	}
+	return nil
 }
 
 // Join tells an interface the MAC of an address on its link, so that neither asks the other.
