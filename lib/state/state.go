@@ -178,7 +178,8 @@ func JobOfNode(path string) string { return filepath.Base(filepath.Dir(filepath.
 // Env returns the file that makes the lease count: it is written last and removed first.
 func (l Lease) Env() string { return l.file("env") }
 
-// NewEnv returns the file under whose name Env is written, and what is to be renamed to a file of the node's before that.
+// NewEnv returns the file that is written and then renamed to Env. Before that, the note of the node's Settings is
+// written there and renamed.
 func (l Lease) NewEnv() string { return l.file("env.new") }
 
 // Limits returns the file by which the SPANK plugin limits the job, in its extern step.

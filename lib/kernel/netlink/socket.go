@@ -140,33 +140,6 @@ func (s *Socket) doAll(kind, flags int, bodies [][]byte) (refused int, err error
 	return 0, nil
 }
 
-// Message is a request of a transaction.
-type Message struct {
-	Kind, Flags int
-	Body        []byte
-}
-
-// Transact sends requests that the kernel carries out all or none (nfnetlink.c:nfnetlink_rcv_batch). The first one
-// begins the transaction, and the last one ends it.
-func (s *Socket) Transact(all []Message) error {
-	var call []byte
-	end := len(all) - 1
-	for i, m := range all {
-		switch i {
-		case end - 1:
-			m.Flags |= unix.NLM_F_ACK
-		case end:
-			s.seq-- // older kernels do not acknowledge it
-		}
-		call = append(call, s.Request(m.Kind, m.Flags, m.Body)...)
-		for len(call)%4 != 0 {
-			call = append(call, 0)
-		}
-	}
-	_, err := s.refusal(call, uint32(end-1))
-	return err
-}
-
 // refusal sends a batch of requests; before is how many stand before the last one. It returns the number
 // of the first request that the kernel refuses, and why. The kernel acknowledges only the last one.
 func (s *Socket) refusal(call []byte, before uint32) (refused int, failed error) {
@@ -175,9 +148,6 @@ func (s *Socket) refusal(call []byte, before uint32) (refused int, failed error)
 	}
 	for {
 		messages, err := s.receive()
-		if failed != nil && errors.Is(err, errSilent) { // it gave up with the first one
-			return refused, failed
-		}
 		if err != nil {
 			return 0, err
 		}
@@ -290,8 +260,6 @@ func (s *Socket) send(request []byte) error {
 	}
 }
 
-var errSilent = errors.New("the kernel has not answered")
-
 // receive returns what the kernel sends next: good until it is called again. It is there: the
 // kernel answers before a request returns, and goes on with a dump before what it had of
 // it is received (af_netlink.c:netlink_rcv_skb, netlink_recvmsg).
@@ -308,7 +276,7 @@ func (s *Socket) receive() ([]byte, error) {
 		case errno == unix.EINTR:
 			continue
 		case errno == unix.EAGAIN:
-			return nil, errSilent
+			return nil, errors.New("the kernel has not answered")
 		case errno != 0:
 			return nil, errno
 		case from.Pid != 0:

@@ -110,14 +110,11 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 // The kernel tracks only these connections, so the table costs nothing for what a job sends by its
 // HCAs.
 func Translate(out int, a, node netip.Addr) error {
-	err := create(nftables.TableFamilyIPv4, "gresnet", func(c *nftables.Conn, t *nftables.Table) { translation(c, t, out, a, node) })
+	c, err := open()
 	if err != nil {
-		return fmt.Errorf("give the job the address %s: %w", node, err)
+		return err
 	}
-	return nil
-}
-
-func translation(c *nftables.Conn, t *nftables.Table, out int, a, node netip.Addr) {
+	t := c.CreateTable(&nftables.Table{Name: "gresnet", Family: nftables.TableFamilyIPv4})
 	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
 		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: kind, Hooknum: hook, Priority: priority})
 	}
@@ -132,6 +129,10 @@ func translation(c *nftables.Conn, t *nftables.Table, out int, a, node netip.Add
 	add(c, to, nil, []expr.Any{&expr.Notrack{}})
 	add(c, hide, nil, leaves, snat(a))
 	add(c, take, nil, comes, address(destinationAddress, expr.CmpOpEq, a), dnat(node))
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("give the job the address %s: %w", node, err)
+	}
+	return nil
 }
 
 var accept = &expr.Verdict{Kind: expr.VerdictAccept}

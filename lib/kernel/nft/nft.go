@@ -37,16 +37,19 @@ func Try() error {
 // create makes a table with all that fill adds, in one transaction. An existing table is therefore
 // complete, and create leaves it as it is.
 func create(family nftables.TableFamily, name string, fill func(*nftables.Conn, *nftables.Table)) error {
-	return change(func(s *socket, c *nftables.Conn) error {
-		switch is, err := s.has(family, name); {
-		case isMissing(err):
-			return missing()
-		case is || err != nil:
-			return err
-		}
-		fill(c, c.CreateTable(&nftables.Table{Name: name, Family: family}))
-		return s.commit(c)
-	})
+	c, err := open(nftables.AsLasting()) // one socket for the look and the transaction
+	if err != nil {
+		return err
+	}
+	defer c.CloseLasting()
+	switch _, err := c.ListTableOfFamily(name, family); {
+	case isMissing(err):
+		return missing()
+	case !errors.Is(err, unix.ENOENT):
+		return err
+	}
+	fill(c, c.CreateTable(&nftables.Table{Name: name, Family: family}))
+	return c.Flush()
 }
 
 // Remove removes IPv4 tables in one transaction, because the kernel waits for its readers each
@@ -65,26 +68,30 @@ func remove(family nftables.TableFamily, names []string) error {
 
 // tryRemove removes tables in one transaction, and tells whether there were any.
 func tryRemove(family nftables.TableFamily, names []string) (any bool, err error) {
-	err = change(func(s *socket, c *nftables.Conn) error {
-		for _, name := range names {
-			is, err := s.has(family, name)
-			if err != nil && !isMissing(err) {
-				return fmt.Errorf("look for the nftables table %s: %w", name, err)
-			}
-			if is {
-				c.DelTable(&nftables.Table{Name: name, Family: family})
-				any = true
-			}
+	c, err := open(nftables.AsLasting())
+	if err != nil {
+		return false, err
+	}
+	// The kernel lets no socket be closed before the last reader of a removed table has gone. The table
+	// itself is gone as soon as Flush returns.
+	defer func() { go c.CloseLasting() }()
+	for _, name := range names {
+		t, err := c.ListTableOfFamily(name, family)
+		switch {
+		case err == nil:
+			c.DelTable(t)
+			any = true
+		case !errors.Is(err, unix.ENOENT) && !isMissing(err):
+			return any, fmt.Errorf("look for the nftables table %s: %w", name, err)
 		}
-		if !any {
-			return nil
-		}
-		if err := s.commit(c); err != nil {
-			return fmt.Errorf("remove the nftables tables %s: %w", strings.Join(names, ", "), err)
-		}
-		return nil
-	})
-	return any, err
+	}
+	if !any {
+		return false, nil
+	}
+	if err := c.Flush(); err != nil {
+		return true, fmt.Errorf("remove the nftables tables %s: %w", strings.Join(names, ", "), err)
+	}
+	return true, nil
 }
 
 // isMissing tells whether a request failed because the kernel has no nftables
@@ -93,8 +100,8 @@ func isMissing(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT)
 }
 
-func open() (*nftables.Conn, error) {
-	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+func open(options ...nftables.ConnOption) (*nftables.Conn, error) {
+	return nftables.New(append(options, nftables.WithSockOptions(func(c *netlink.Conn) error {
 		return c.SetDeadline(time.Now().Add(poll.NFTables))
-	}))
+	}))...)
 }

@@ -11,7 +11,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-func TestATransactionOneOfWhosePartsIsRefusedMakesNothing(t *testing.T) {
+func TestATableThatIsRefusedInPartIsNotMade(t *testing.T) {
 	ns := netnstest.New(t)
 	err := ns.Do(func() error {
 		for _, jump := range []string{"nowhere", "here"} {
