@@ -8,6 +8,7 @@ import (
 
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/hca/gres"
+	layout "gresnet/lib/hca/machine"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/indices"
@@ -74,17 +75,11 @@ func TestJobsOnRealMachinesGetTheHCAsNextToTheirGPUs(t *testing.T) {
 	}
 }
 
-// shapes returns jobs of one GPU, of aligned pairs and quarters and halves, and of all, and what each gets.
+// shapes returns usual jobs, and what each gets.
 func shapes(m gres.Mapping, gpus int) string {
 	var text strings.Builder
-	for size := 1; size <= gpus; size *= 2 {
-		for first := 0; first+size <= gpus; first += size {
-			var job []int
-			for g := first; g < first+size; g++ {
-				job = append(job, g)
-			}
-			fmt.Fprintln(&text, "job", indices.Format(job), strings.Join(granted(m, job), " "))
-		}
+	for _, job := range layout.Shapes(gpus) {
+		fmt.Fprintln(&text, "job", indices.Format(job), strings.Join(granted(m, job), " "))
 	}
 	return text.String()
 }

@@ -64,6 +64,20 @@ type Job struct {
 	HCAs []string
 }
 
+// Shapes returns the GPUs of jobs that are usual on a node: one, aligned pairs, quarters and halves, and all.
+func Shapes(gpus int) (all [][]int) {
+	for size := 1; size <= gpus; size *= 2 {
+		for first := 0; first+size <= gpus; first += size {
+			var job []int
+			for g := first; g < first+size; g++ {
+				job = append(job, g)
+			}
+			all = append(all, job)
+		}
+	}
+	return all
+}
+
 // The flags of an HCA.
 const (
 	Management = "mgmt" // of the node

@@ -189,17 +189,12 @@ func Capture(ctx context.Context, n *host.Host, from string) (m machine.Machine,
 	if err != nil {
 		return m, err
 	}
-	for size := 1; size <= len(gpus); size *= 2 {
-		for first := 0; first+size <= len(gpus); first += size {
-			var job machine.Job
-			for g := first; g < first+size; g++ {
-				job.GPUs = append(job.GPUs, g)
-			}
-			if job.HCAs, err = l.gets(ctx, job.GPUs); err != nil {
-				return m, err
-			}
-			m.Jobs = append(m.Jobs, job)
+	for _, job := range machine.Shapes(len(gpus)) {
+		hcas, err := l.gets(ctx, job)
+		if err != nil {
+			return m, err
 		}
+		m.Jobs = append(m.Jobs, machine.Job{GPUs: job, HCAs: hcas})
 	}
 	return m, nil
 }
