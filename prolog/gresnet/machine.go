@@ -82,7 +82,7 @@ func checkMachine(w *cli.World, c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	s := check.Site{Inventory: l.Scan(), Config: cfg, Drift: l.Drift}
+	s := check.Site{Inventory: l.Scan(), Config: cfg, Drift: l.Drift, Refusals: l.Refusals()}
 	return showFindings(w, c, append(s.Mapped(), l.Check(c.Context)...))
 }
 

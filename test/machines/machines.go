@@ -68,7 +68,7 @@ func Parse(name, text string) (Machine, error) {
 	for _, h := range layout.HCAs {
 		function(sys, h.At)
 		list := &m.HCAs
-		if !h.ForJobs() {
+		if h.Refused() != "" {
 			list = &m.Others
 		}
 		*list = append(*list, h.HCA)

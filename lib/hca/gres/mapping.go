@@ -238,8 +238,8 @@ func number(cfg config.Config, have []node.HCA) (Mapping, error) {
 	}
 	m := make(Mapping, 0, len(have))
 	for _, hca := range have {
-		// Sites make VFs for virtual machines, too, and their number changes.
-		if !hca.ID.Kind().Splits() {
+		// Sites make VFs and subfunctions for virtual machines, too, and their number changes.
+		if !hca.ID.Kind().Splits() && !hca.ID.IsSubfunction() {
 			m = append(m, Entry{Gres: cfg.Slurm.Gres[0], Index: len(m), HCA: hca})
 		}
 	}

@@ -11,7 +11,15 @@
 //	job GPUS HCA …            the HCAs of a job that has these GPUs, by Slurm's numbers, and asks for no HCA
 //	pair …                    what another program takes for a GPU's: not read
 //
-// After its PATH an HCA can have driver=NAME, and for each port port=NUMBER/LINK/STATE/INTERFACE, or less of that.
+// After its PATH an HCA can have
+//
+//	driver=NAME
+//	port=NUMBER/LINK/STATE/INTERFACE  a port, or less of that; one for each
+//	bond=NAME                         the bond to which the ports' interfaces belong
+//	vfs=NOW/MOST                      how many VFs it has, and can have; vfs=NOW/MOST/switchdev: in switchdev mode
+//	vf=ADDRESS/NUMBER                 it is a VF: its PF's PCI address, and its number there
+//	aux=NAME                          which device of the auxiliary bus it is, if several share the PCI function
+//
 // "# vendor: amd" says that the GPUs are not NVIDIA's.
 package machine
 
@@ -53,10 +61,30 @@ type HCA struct {
 	node.HCA
 	Flag string
 	At   node.Location
+	Bond string // to which its ports' interfaces belong
+	VFs  *VFs   // nil: the layout does not say
 }
 
-// ForJobs tells whether jobs can get the HCA.
-func (h HCA) ForJobs() bool { return h.Flag == "" || h.Flag == storage }
+// VFs is how many VFs a PF has and can have, and whether its eswitch is in switchdev mode.
+type VFs struct {
+	Now, Most int
+	Switchdev bool
+}
+
+// Refused says why no job gets the HCA as a whole where the site lists none; empty: jobs can get it.
+func (h HCA) Refused() string {
+	switch {
+	case h.Flag != "" && h.Flag != storage:
+		return "the layout has it as " + h.Flag
+	case h.ID.VF != "":
+		return "it is a VF"
+	case h.ID.IsSubfunction():
+		return "it is a subfunction"
+	case h.Bond != "":
+		return "its interfaces belong to " + h.Bond
+	}
+	return ""
+}
 
 // Job is what a job's GPUs are, and the names of the HCAs that it gets.
 type Job struct {
@@ -85,6 +113,9 @@ const (
 	down       = "down" // no port of it carries anything
 	storage    = "stor"
 )
+
+// switchdev is the mode of an eswitch in which VFs have representors.
+const switchdev = "switchdev"
 
 // most bounds a file: a node has some dozens of HCAs.
 const most = 1 << 20
@@ -163,7 +194,8 @@ func (m *Machine) read(line string, number int) (err error) {
 		if h.At, err = locate(words[1], words[2]); err != nil {
 			return err
 		}
-		h.ID = node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", number&0xffff), PCI: h.At.PCI} // real ones are nobody's business
+		// Real GUIDs are nobody's business.
+		h.ID = node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", number&0xffff), PCI: h.At.PCI}
 		m.HCAs = append(m.HCAs, h)
 		return m.HCAs[len(m.HCAs)-1].describe(words[3:])
 	case words[0] == "pair": // what NCCL or RCCL take for a GPU's: not what jobs get
@@ -230,21 +262,52 @@ func (h *HCA) describe(words []string) error {
 		return errors.New("no name of an HCA")
 	}
 	for _, word := range words {
-		switch key, value, _ := strings.Cut(word, "="); key {
+		key, value, _ := strings.Cut(word, "=")
+		good := true
+		switch key {
 		case "driver":
 			h.Driver = value
+		case "bond":
+			h.Bond = value
+		case "aux":
+			h.ID.Aux = value
 		case "port":
-			parts := append(strings.SplitN(value, "/", 4), "", "", "")
-			number, err := strconv.ParseUint(parts[0], 10, 8)
-			if err != nil || number == 0 {
-				return fmt.Errorf("no port %q", value)
-			}
-			h.Ports = append(h.Ports, node.Port{Num: uint32(number), LinkLayer: parts[1], State: parts[2], Interface: parts[3]})
+			good = h.addPort(value)
+		case "vf":
+			good = h.isVF(value)
+		case "vfs":
+			good = h.hasVFs(value)
 		default:
 			return fmt.Errorf("nothing is called %q", key)
 		}
+		if !good {
+			return fmt.Errorf("no %s %q", key, value)
+		}
 	}
 	return nil
+}
+
+func (h *HCA) addPort(text string) bool {
+	parts := append(strings.SplitN(text, "/", 4), "", "", "")
+	number, err := strconv.ParseUint(parts[0], 10, 8)
+	h.Ports = append(h.Ports, node.Port{Num: uint32(number), LinkLayer: parts[1], State: parts[2], Interface: parts[3]})
+	return err == nil && number > 0
+}
+
+func (h *HCA) isVF(text string) bool {
+	pf, vf, _ := strings.Cut(text, "/")
+	number, err := strconv.ParseUint(vf, 10, 16)
+	h.GUID, h.Function, h.ID = h.ID.GUID, h.At.PCI, node.ID{PCI: pf, VF: vf, Aux: h.ID.Aux}
+	return err == nil && vf == fmt.Sprint(number)
+}
+
+func (h *HCA) hasVFs(text string) bool {
+	numbers, mode, has := strings.Cut(text, "/"+switchdev)
+	now, most, _ := strings.Cut(numbers, "/")
+	n, bad := strconv.ParseUint(now, 10, 16)
+	m, err := strconv.ParseUint(most, 10, 16)
+	h.VFs = &VFs{Now: int(n), Most: int(m), Switchdev: has}
+	return bad == nil && err == nil && n <= m && mode == ""
 }
 
 // check wants each device to be there once, and what jobs are said to get.
@@ -263,8 +326,11 @@ func (m Machine) check() error {
 		}
 	}
 	for _, h := range m.HCAs {
-		if err := hint.Join(once(h.ID.PCI), once("hca:"+h.Name)); err != nil {
+		if err := hint.Join(once("hca:"+h.Name), once(h.ID.String())); err != nil {
 			return err
+		}
+		if h.ID.VF != "" && !slices.ContainsFunc(m.HCAs, func(pf HCA) bool { return pf.At.PCI == h.ID.PCI && pf.ID.VF == "" }) {
+			return fmt.Errorf("%s is a VF of %s, which is not there", h.Name, h.ID.PCI)
 		}
 	}
 	for _, j := range m.Jobs {
@@ -318,6 +384,21 @@ func (m Machine) String() string {
 		}
 		for _, p := range h.Ports {
 			fmt.Fprintf(&b, " port=%s", strings.TrimRight(fmt.Sprintf("%d/%s/%s/%s", p.Num, p.LinkLayer, p.State, p.Interface), "/"))
+		}
+		if h.ID.Aux != "" {
+			fmt.Fprintf(&b, " aux=%s", h.ID.Aux)
+		}
+		if h.Bond != "" {
+			fmt.Fprintf(&b, " bond=%s", h.Bond)
+		}
+		if h.ID.VF != "" {
+			fmt.Fprintf(&b, " vf=%s/%s", h.ID.PCI, h.ID.VF)
+		}
+		if v := h.VFs; v != nil {
+			fmt.Fprintf(&b, " vfs=%d/%d", v.Now, v.Most)
+			if v.Switchdev {
+				b.WriteString("/" + switchdev)
+			}
 		}
 		fmt.Fprintln(&b)
 	}

@@ -152,18 +152,31 @@ func carrier(v *scan.View, own link.Interface) (link.Interface, error) {
 			return link.Interface{}, err
 		}
 		if hca != (node.ID{}) {
-			err := fmt.Errorf("%s and %s belong to %s, and are interfaces of two HCAs, which the bond does not join", own.Name, other.Name, bond.Name)
-			return link.Interface{}, hint.With(err, "GN670 have the driver make one HCA of both (RoCE LAG), or match an HCA whose interface belongs to no bond")
+			return link.Interface{}, RefuseBond(own.Name, other.Name, bond.Name)
 		}
 	}
 	return bond, nil
 }
 
+// RefuseBond says why no slots stand on a bond of two HCAs.
+func RefuseBond(name, other, bond string) error {
+	err := fmt.Errorf("%s and %s belong to %s, and are interfaces of two HCAs, which the bond does not join", name, other, bond)
+	return hint.With(err, "GN670 have the driver make one HCA of both (RoCE LAG), or match an HCA whose interface belongs to no bond")
+}
+
+// RefuseLayer returns an error for an interface on whose link layer the kernel makes no child of a kind; nil if it does.
+func RefuseLayer(name, layer, kind string) error {
+	if layer == node.Ethernet {
+		return nil
+	}
+	return hint.With(fmt.Errorf("%s is not on Ethernet, and carries no %s", name, kind), `GN343 take part = "pkey", part = "shared" or part = "vf"`)
+}
+
 // canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
 // which a child reaches nothing.
 func canCarry(v *scan.View, kind string, parent link.Interface, layer string) error {
-	if layer != node.Ethernet {
-		return hint.With(fmt.Errorf("%s is not on Ethernet, and carries no %s", parent.Name, kind), `GN343 take part = "pkey", part = "shared" or part = "vf"`)
+	if err := RefuseLayer(parent.Name, layer, kind); err != nil {
+		return err
 	}
 	if !parent.Up {
 		return hint.With(fmt.Errorf("%s is down, and so would a %s of it be", parent.Name, kind), "GN344 ip link set "+parent.Name+" up, before the first job")

@@ -263,7 +263,7 @@ func ofPF(c config.Config, h config.HCA, pf report.HCA) (all []error) {
 	if err := sriov.Fits(h.Match.Value, h.Count, vfs.Now, vfs.Total); err != nil {
 		all = append(all, err)
 	}
-	if !slices.ContainsFunc(pf.Ports, func(p report.Port) bool { return p.State == "ACTIVE" }) {
+	if known := len(pf.Ports) > 0; known && !slices.ContainsFunc(pf.Ports, func(p report.Port) bool { return p.State == "ACTIVE" }) {
 		all = append(all, meant{hint.With(fmt.Errorf("no port of %s is active: its VFs have no link", pf.Name), "GN328 bring its interface up, and see whether its cable is in")})
 	}
 	infiniband := slices.ContainsFunc(pf.Ports, func(p report.Port) bool { return p.LinkLayer == "InfiniBand" })

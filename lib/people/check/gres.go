@@ -64,7 +64,9 @@ func (s Site) Mapped() []Finding {
 	if s.Drift != nil {
 		return []Finding{failed("mapping", s.Drift)}
 	}
-	return s.idle()
+	known := s // a layout has neither P_Keys nor SELinux
+	known.Config.HCAs = slices.DeleteFunc(slices.Clone(s.Config.HCAs), func(h config.HCA) bool { return !h.Kind().Splits() })
+	return slices.Concat(s.idle(), known.parts(), s.refusals())
 }
 
 // idle names the HCAs that serve no GPU: each GPU has nearer ones.

@@ -43,6 +43,11 @@ func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s repo
 	if err != nil {
 		return report.Scan{}, nil, err
 	}
-	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return !h.Kind().Splits() })
+	s.Parts = splitting(n.Config)
 	return s, drift, nil
+}
+
+// splitting returns the tables by which jobs get PFs in parts.
+func splitting(c config.Config) []config.HCA {
+	return slices.DeleteFunc(slices.Clone(c.HCAs), func(h config.HCA) bool { return !h.Kind().Splits() })
 }

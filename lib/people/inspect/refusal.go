@@ -103,6 +103,8 @@ func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]str
 		case h.ID.PCI != "" && sysfs.ManagesSwitches(n.Sys, h.ID.PCI):
 			why[h.ID] = "Fabric Manager manages the node's NVSwitches by it"
 		case m.Has(h.ID):
+		case h.ID.IsSubfunction():
+			why[h.ID] = fmt.Sprintf("it is the subfunction %s of %s, which jobs get only where [[hca]] lists it", h.ID.Aux, h.ID.PCI)
 		case h.ID.Kind().Splits():
 			why[h.ID] = fmt.Sprintf("jobs get %ss only where [[hca]] lists them, and its PF %s does not", h.ID.Kind().Title, h.ID.PCI)
 		default:

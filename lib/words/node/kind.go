@@ -3,6 +3,7 @@ package node
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // PartKind is a kind of what a job gets of an HCA: all of it, or one of several parts. Package part does
@@ -16,6 +17,8 @@ type PartKind struct {
 	// slots: jobs have one RDMA device together, in shared mode.
 	Number func(ID) string
 	Title  string
+
+	OnEthernet bool // the interfaces of its slots stand on Ethernet alone
 
 	Uncounted bool // count may be left out: an HCA has as many slots as jobs come
 	// WholeIfOne says that in exclusive mode a job that has the only slot has the whole HCA, and its
@@ -33,8 +36,8 @@ var kinds = []PartKind{
 		Name: "vf", Title: "VF", Number: func(id ID) string { return id.VF }, Keys: []string{"vf"},
 		FirstNote: "vf", WithoutNote: "what its PF did for it is not known",
 	},
-	{Name: "macvlan", Keys: []string{"network"}},
-	{Name: "ipvlan", Keys: []string{"network"}},
+	{Name: "macvlan", Keys: []string{"network"}, OnEthernet: true},
+	{Name: "ipvlan", Keys: []string{"network"}, OnEthernet: true},
 	{Name: "pkey", Keys: []string{"network", "pkey"}, WholeIfOne: true},
 	{Name: "shared", Uncounted: true},
 }
@@ -97,6 +100,9 @@ func (id ID) IsSlot() bool { return id.Slot != "" }
 
 // IsSlotOf tells whether the identity is that of a slot of an HCA.
 func (id ID) IsSlotOf(whole ID) bool { return id.IsSlot() && id.Whole() == whole }
+
+// IsSubfunction tells whether the identity is that of a scalable function, which the auxiliary bus calls mlx5_core.sf.4.
+func (id ID) IsSubfunction() bool { return strings.Contains(id.Aux, ".sf.") }
 
 // IsFunction tells whether the identity is that of a whole PCI function. Others may be parts of it.
 func (id ID) IsFunction() bool { return id.PCI != "" && id == ID{GUID: id.GUID, PCI: id.PCI} }
