@@ -23,11 +23,7 @@ func TestANameKeepsItsBytesInJSON(t *testing.T) {
 		if err := json.Unmarshal(text, &got); err != nil || string(got["name"]) != name {
 			t.Fatalf("%q is %s, and read %q, %v", name, text, got["name"], err)
 		}
-		// A program that knows nothing of it reads what it read before, and writes what is read as it is.
-		var older map[string]string
-		if err := json.Unmarshal(text, &older); err != nil || older["name"] != replaced(name) {
-			t.Fatalf("%q is %s, and a program of before reads %q, %v", name, text, older["name"], err)
-		}
+		// Programs of before wrote each name as a string.
 		text, err = json.Marshal(map[string]string{"name": name})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +38,7 @@ func TestANameKeepsItsBytesInJSON(t *testing.T) {
 func replaced(name string) string { return string([]rune(name)) }
 
 func TestWhatIsNoNameInJSONIsAnError(t *testing.T) {
-	for _, text := range []string{`7`, `"\u12"`, `"\x"`, `{}`, `"\udc80`, `["a"]`} {
+	for _, text := range []string{`7`, `"\u12"`, `"\x"`, `{}`, `"\udc80`, `["a"]`, `[]`, `["aWIw","aWIw"]`} {
 		var n netlink.Name
 		if err := json.Unmarshal([]byte(text), &n); err == nil {
 			t.Errorf("%s is read as %q", text, n)
