@@ -152,17 +152,16 @@ func inOrder(s *check.Site, n, minor int) {
 // unnamed has gres.conf name other files than GPUs' device nodes.
 func unnamed(s *check.Site) { edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/gres/nic[0-1]")(s) }
 
-// slurmdMayOpen makes slurmd run on a node of 256 CPUs, with a soft and a hard limit of open files.
-func slurmdMayOpen(files string) func(*check.Site) {
-	return slurmdHas("Max open files            " + files)
+// slurmdMayLock makes slurmd run with a soft and a hard limit of locked memory.
+func slurmdMayLock(limits string) func(*check.Site) {
+	return slurmdHas("Max locked memory         " + limits)
 }
 
 // slurmdHas makes slurmd run with a soft and a hard limit.
 func slurmdHas(limit string) func(*check.Site) {
 	return func(s *check.Site) {
 		root := s.Root.(fstest.MapFS)
-		root["sys/devices/system/cpu/online"] = file("0-255\n")
-		root["proc/7/comm"], root["proc/7/limits"] = file("slurmstepd\n"), file("Max open files            1                    1                    files     \n")
+		root["proc/7/comm"], root["proc/7/limits"] = file("slurmstepd\n"), file("Max locked memory         1                    1                    bytes     \n")
 		root["proc/77/comm"] = file("slurmd\n")
 		root["proc/77/status"] = file("Name:\tslurmd\nUid:\t0\t0\t0\t0\n")
 		root["proc/77/exe"] = &fstest.MapFile{Data: []byte("/usr/sbin/slurmd (deleted)"), Mode: fs.ModeSymlink} // upgraded
@@ -445,27 +444,19 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=104\nEpilogTimeout=300\nGresTypes"),
 			"warning  slurm.conf: PrologEpilogTimeout is 1m44s: slurmd kills the prolog, which may take 1m40s, and 5s to tell of it; raise it, or lower deadline.prolog in gresnet.toml"},
 		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=105\nGresTypes"), ""},
-		"a slurmd that may open few files": {slurmdMayOpen("1024                 1024"),
-			"warning  slurmd: its slurmstepds may open 1024 files, and relaying PMIx to a task on each of 256 CPUs takes 1680; raise LimitNOFILE of its unit"},
-		"a slurmd that may open few files, and relays nothing": {func(s *check.Site) {
-			slurmdMayOpen("1024                 1024")(s)
-			edit("etc/slurm/plugstack.conf.d/20.conf", "gresnet.so", "gresnet.so pmix=off")(s)
-		}, ""},
 		"a user's slurmd": {func(s *check.Site) {
-			slurmdMayOpen("1                    1")(s)
+			slurmdMayLock("8388608              8388608")(s)
 			s.Root.(fstest.MapFS)["proc/77/status"] = file("Name:\tslurmd\nUid:\t1000\t0\t0\t0\n")
 		}, ""},
 		"root's program of another name": {func(s *check.Site) {
-			slurmdMayOpen("1                    1")(s)
+			slurmdMayLock("8388608              8388608")(s)
 			s.Root.(fstest.MapFS)["proc/77/exe"] = &fstest.MapFile{Data: []byte("/home/ada/bin/slurm"), Mode: fs.ModeSymlink}
 		}, ""},
-		"a slurmd that may lock little": {slurmdHas("Max locked memory         8388608              8388608"),
+		"a slurmd that may lock little": {slurmdMayLock("8388608              8388608"),
 			"warning  memlock: its tasks may lock 8388608 bytes of memory: RDMA programs fail to register what they need; gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it"},
-		"a slurmd that may lock all": {slurmdHas("Max locked memory         8388608              unlimited"), ""},
+		"a slurmd that may lock all": {slurmdMayLock("8388608              unlimited"), ""},
 		"limits of whoever submits": {edit("etc/slurm/slurm.conf", "PropagateResourceLimitsExcept=MEMLOCK", "#"),
 			"warning  memlock: slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it; gresnet setup, or set PropagateResourceLimitsExcept=MEMLOCK"},
-		"a slurmd that may raise its limit":    {slurmdMayOpen("1024                 4096"), ""},
-		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; gresnet setup, or add it; or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
@@ -743,23 +734,6 @@ func TestThePluginKnowsTheArgumentsThatCheckDoes(t *testing.T) {
 	}
 	if want := check.Arguments(); !slices.Equal(known, want) {
 		t.Errorf("the plugin knows %q, check %q", known, want)
-	}
-}
-
-func TestTheRelayTakesTheFilesThatCheckCounts(t *testing.T) {
-	text, err := os.ReadFile("../../../spank/pmix.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		fmt.Sprintf("CONNECTIONS_SPARE = %d,", check.ConnectionsSpare),
-		fmt.Sprintf("DESCRIPTORS_SPARE = %d,", check.DescriptorsSpare),
-		"(size_t)tasks + CONNECTIONS_SPARE;",
-		"open + 3 * connections + DESCRIPTORS_SPARE)",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the plugin does not say %q", want)
-		}
 	}
 }
 

@@ -29,9 +29,6 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
 	all := append([]Finding{s.line(line, conf)}, s.neighbours(said(line, "who", "steps"))...)
-	if said(line, "pmix", "") != "pmix=off" {
-		all = append(all, s.files()...)
-	}
 	dirs, named := plugin.Dirs(s.Root, conf, dir)
 	return append(all, s.plugin(line.Plugin, dirs, named))
 }
