@@ -109,18 +109,18 @@ func MakeChild(c Child, parent, nsfd int) error {
 // RaiseChild gives a child its address and brings it up. No router gives it addresses that nobody
 // asked for. RaiseChild returns the addresses that the child then has.
 func RaiseChild(c Child) ([]netip.Addr, error) {
-	learns := filepath.Join("/proc/sys/net/ipv6/conf", c.Name, "accept_ra")
-	if err := os.WriteFile(learns, []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("have %s ignore routers: %w", c.Name, err)
+	if err := set(c.Name, "ipv6", "accept_ra", "0"); err != nil {
+		return nil, err
 	}
-	for key, value := range c.ARP {
-		if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", c.Name, key), []byte(value), 0); err != nil {
-			return nil, fmt.Errorf("have %s answer for addresses as the interface below it: %w", c.Name, err)
+	for key, value := range c.ARP { // it answers for addresses as the interface below it
+		if err := set(c.Name, "ipv4", key, value); err != nil {
+			return nil, err
 		}
 	}
 	if c.Kind == IPoIB {
 		// By itself the kernel makes an address of the port's GUID, which all children of a port have.
-		if err := randomLinkLocal(c.Name); err != nil {
+		const random = "3" // IN6_ADDR_GEN_MODE_RANDOM
+		if err := set(c.Name, "ipv6", "addr_gen_mode", random); err != nil {
 			return nil, err
 		}
 	}
@@ -144,16 +144,6 @@ func RaiseChild(c Child) ([]netip.Addr, error) {
 		}
 	}
 	return all, nil
-}
-
-// randomLinkLocal has the kernel give an interface a random link-local address.
-func randomLinkLocal(name string) error {
-	const random = "3" // IN6_ADDR_GEN_MODE_RANDOM
-	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "addr_gen_mode"), []byte(random), 0)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("have %s take a random link-local address: %w", name, err)
-	}
-	return nil
 }
 
 // DeleteChild deletes a child, whatever its name is by now, or returns ErrNotFound.

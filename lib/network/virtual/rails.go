@@ -27,7 +27,7 @@ func addAll(i netlink.Link, o Overlay) error {
 	if err := (Route{To: multicasts, From: o.Address.Addr(), Metric: 1 << 16, MTU: o.Path}).Add(o.Index); err != nil {
 		return err
 	}
-	if err := set(i, "ipv4", "rp_filter", "0"); err != nil {
+	if err := set(i.Attrs().Name, "ipv4", "rp_filter", "0"); err != nil {
 		return err
 	}
 	return addBroadcast(o)

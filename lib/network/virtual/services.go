@@ -94,13 +94,13 @@ func ShowDefault() error {
 func TakeAnswers(index int) error {
 	i, err := find(index)
 	if err == nil {
-		err = set(i, "ipv4", "accept_local", "1")
+		err = set(i.Attrs().Name, "ipv4", "accept_local", "1")
 	}
 	if err == nil {
-		err = set(i, "ipv4", "rp_filter", "0")
+		err = set(i.Attrs().Name, "ipv4", "rp_filter", "0")
 	}
 	if err == nil {
-		err = write("net/ipv4/conf/all/rp_filter", "0") // the higher one counts
+		err = set("all", "ipv4", "rp_filter", "0") // the higher one counts
 	}
 	return err
 }

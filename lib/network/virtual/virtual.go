@@ -74,20 +74,20 @@ func raise(i netlink.Link) error {
 }
 
 func closeIPv6(i netlink.Link) error {
-	return set(i, "ipv6", "disable_ipv6", "1")
+	return set(i.Attrs().Name, "ipv6", "disable_ipv6", "1")
 }
 
 // setNoLinkLocal leaves an interface with the IPv6 addresses that it is given.
 func setNoLinkLocal(i netlink.Link) error {
 	const none = "1" // IN6_ADDR_GEN_MODE_NONE
-	return set(i, "ipv6", "addr_gen_mode", none)
+	return set(i.Attrs().Name, "ipv6", "addr_gen_mode", none)
 }
 
 // set sets a sysctl of an interface, if the kernel has it: one without IPv6 has none of its.
-func set(i netlink.Link, family, key, value string) error {
-	path := filepath.Join("/proc/sys/net", family, "conf", i.Attrs().Name, key)
-	if err := os.WriteFile(path, []byte(value), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("set %s of %s to %s: %w", key, i.Attrs().Name, value, err)
+func set(name, family, key, value string) error {
+	path := filepath.Join("/proc/sys/net", family, "conf", name, key)
+	if err := os.WriteFile(path, []byte(value), 0); err != nil && (family != "ipv6" || !errors.Is(err, fs.ErrNotExist)) {
+		return fmt.Errorf("set %s of %s to %s: %w", key, name, value, err)
 	}
 	return nil
 }
