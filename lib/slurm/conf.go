@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -71,9 +72,33 @@ func (c Conf) All(key string) []Line {
 	return lines
 }
 
+// cached is slurm.conf as a configless slurmd got it from the controller.
+const cached = "/run/slurm/conf/slurm.conf"
+
 // Places returns where slurm.conf is: packages' and, of a configless slurmd, its cache.
 func Places() []string {
-	return []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
+	return []string{"/etc/slurm/slurm.conf", cached, "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
+}
+
+// FromController tells whether slurmd got slurm.conf from the controller (configless). It keeps such a file in
+// SlurmdSpoolDir/conf-cache, with a link in /run, and overwrites it (Slurm src/slurmd/slurmd/slurmd.c).
+func FromController(file string) bool {
+	return strings.HasPrefix(file, "/run/") || path.Base(path.Dir(file)) == "conf-cache"
+}
+
+// Other returns the slurm.conf that a configless slurmd has beside the one that commands find, if the two differ.
+// It is empty otherwise, and if somebody says the file.
+func Other(root fs.FS, said string) string {
+	file := Find(root, said)
+	if said != "" || file == cached || !Exists(root, cached) {
+		return ""
+	}
+	theirs, err := fs.ReadFile(root, strings.TrimPrefix(cached, "/"))
+	ours, errOurs := fs.ReadFile(root, strings.TrimPrefix(file, "/"))
+	if err == nil && errOurs == nil && bytes.Equal(ours, theirs) {
+		return ""
+	}
+	return cached
 }
 
 // Find returns slurm.conf: the file that somebody says, or else the first of Places that is there. It is empty

@@ -340,10 +340,10 @@ func Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 }
 
 // ReadSlurm returns the first slurm.conf that is there, or an empty one, in the order in which Slurm
-// looks for it: the path that slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
-// src/common/read_config.c).
+// looks for it: the path that slurmd says, /etc/slurm, and where slurmd keeps the file that slurmctld sends it
+// (Slurm src/common/read_config.c).
 func ReadSlurm(j job.Job) (slurm.Conf, error) {
-	places := []string{"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}
+	places := slurm.Places()
 	if j.Conf != "" {
 		places = append([]string{j.Conf}, places...)
 	}

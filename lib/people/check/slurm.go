@@ -25,14 +25,16 @@ func (s Site) slurm() []Finding {
 		s.Node = name
 	}
 	all := append(refused("slurm.conf", conf.Faults()), s.prologAndEpilog(conf, dir)...)
-	all = append(all, prologFlags(conf))
-	all = append(all, s.deadlines(conf)...)
+	all = append(append(all, prologFlags(conf)), s.deadlines(conf)...)
 	all = append(all, s.plugstack(conf, dir)...)
 	all = append(all, s.namespaces(conf, dir)...)
 	all = append(all, s.hides(conf, dir)...)
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
 	all = append(all, s.accounts(conf)...)
+	if err := setup.TwoFiles(s.Root, s.SlurmConf); err != nil {
+		all = append(all, bad(Error, "slurm.conf", hint.Whole(err), err.Error()))
+	}
 	for _, err := range setup.MemlockFaults(s.Root, conf) {
 		all = append(all, bad(Warning, "memlock", hint.Whole(err), err.Error()))
 	}

@@ -203,6 +203,7 @@ func misconfigurations(t *testing.T) []row {
 		{"slurm.conf has two keys in one line", edit(conf, "GresTypes", "MailProg=/bin/mail CompleteWait=8\nGresTypes")},
 		{"slurm.conf has a line that Slurm does not read", edit(conf, "GresTypes", "ClusterName c\nGresTypes")},
 		{"gres.conf has a key that Slurm does not know", edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Path=/gres/nic[1]")},
+		{"slurmd has another slurm.conf, from the controller", put(0o644, "run/slurm/conf/slurm.conf", "SlurmctldHost=other\n")},
 		{"slurm.conf includes a file that is not there", edit(conf, "GresTypes", "Include nodes.conf\nGresTypes")},
 		{"gres.conf is not there", remove("etc/slurm/gres.conf")},
 		{"gres.conf has fewer NICs than the node", edit("etc/slurm/gres.conf", "NodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]\n", "")},

@@ -52,6 +52,7 @@ type Plan struct {
 	Edits      []Edit
 	Refusals   []Refusal
 	Controller []string // what slurm.conf of the controller, and of all nodes, must have, too
+	Configless bool     // Controller has lines of several files, each after the file's name
 	Notes      []string
 }
 
@@ -77,16 +78,29 @@ func Make(s Site) Plan {
 	p.node()
 	switch {
 	case file == "":
-		p.refuse("there is no slurm.conf in "+strings.Join(slurm.Places(), ", "), "GN233 install Slurm first, or set SLURM_CONF to its path")
-	case strings.HasPrefix(file, "/run/"):
+		p.refuse("there is no slurm.conf in "+strings.Join(slurm.Places(), ", "), "GN233 install Slurm, or set SLURM_CONF to its path: a configless slurmd has it in SlurmdSpoolDir/conf-cache")
+	case slurm.FromController(file):
 		p.configless(file)
 	default:
 		p.slurm(file)
+		if err := TwoFiles(s.Root, s.SlurmConf); err != nil {
+			p.Plan.Notes = append(p.Plan.Notes, err.Error()+": gresnet check says what to do")
+		}
 	}
 	if len(p.Plan.Refusals) > 0 {
 		p.Plan.Edits = nil
 	}
 	return p.Plan
+}
+
+// TwoFiles fails if a configless slurmd has another slurm.conf than commands find.
+func TwoFiles(root fs.FS, said string) error {
+	other, dir := slurm.Other(root, said), path.Dir(slurm.Find(root, said))
+	if other == "" {
+		return nil
+	}
+	return hint.With(fmt.Errorf("the controller sent slurmd another one, %s: %s/slurm.conf may not be slurmd's", other, dir),
+		"GN790 delete "+dir+" if slurmd has --conf-server, else the link "+path.Dir(other))
 }
 
 // Mend plans as much of it as it need not guess about: all, or what is the node's own alone. refused
@@ -531,6 +545,7 @@ func (p *planner) slurm(file string) {
 func (p *planner) configless(file string) {
 	dir := path.Dir(file)
 	there := planner{Site: p.Site}
+	p.Plan.Configless = true
 	there.slurm(file)
 	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+dir+"): they are not changed here")
 	p.Plan.Notes = append(p.Plan.Notes, there.Plan.Notes...)

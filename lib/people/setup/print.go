@@ -24,7 +24,11 @@ func (p Plan) PrintController(w io.Writer) {
 		return
 	}
 	tell := teller(w)
-	fmt.Fprintln(w, "\nthe controller, and all other hosts, need the same in slurm.conf:")
+	if p.Configless {
+		fmt.Fprintln(w, "\nthe controller's files, which slurmd gets from there, need these lines:")
+	} else {
+		fmt.Fprintln(w, "\nthe controller, and all other hosts, need the same in slurm.conf:")
+	}
 	for _, line := range p.Controller {
 		fmt.Fprintf(w, "  %s\n", line)
 		if file, text, is := strings.Cut(line, ".conf: "); is {

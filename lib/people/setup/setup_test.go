@@ -1017,7 +1017,19 @@ func written(t *testing.T, e Edit) (lines []string) {
 }
 
 func TestANodeWithoutFilesOfItsOwnIsToldWhatTheControllersLack(t *testing.T) {
-	const cache = "run/slurm/conf/"
+	for _, cache := range []string{"run/slurm/conf/", "var/spool/slurmd/conf-cache/"} {
+		t.Run(cache, func(t *testing.T) { lackedByControllers(t, cache) })
+	}
+}
+
+// lackedByControllers has slurmd keep the controller's files in a folder.
+func lackedByControllers(t *testing.T, cache string) {
+	t.Helper()
+	site := func(root string) Site {
+		s := siteAt(root)
+		s.SlurmConf = "/" + cache + "slurm.conf"
+		return s
+	}
 	served := func(files tree) tree {
 		n := tree{}
 		for name, text := range files {
@@ -1029,11 +1041,11 @@ func TestANodeWithoutFilesOfItsOwnIsToldWhatTheControllersLack(t *testing.T) {
 	delete(files, "etc/slurm/plugstack.conf")
 	files["etc/slurm/slurm.conf"] = bare + "Epilog=/etc/slurm/epilog.d/*\n"
 	root := served(files).lay(t, rand.New(rand.NewPCG(6, 6)))
-	plan := Make(siteAt(root))
+	plan := Make(site(root))
 	var out strings.Builder
 	plan.PrintController(&out)
 	const want = `
-the controller, and all other hosts, need the same in slurm.conf:
+the controller's files, which slurmd gets from there, need these lines:
   plugstack.conf: required spank_gresnet.so batch=auto
       # tasks and batch scripts run in their job's network; without the plugin no step starts
   cgroup.conf: ConstrainDevices=yes
@@ -1077,11 +1089,11 @@ the controller, and all other hosts, need the same in slurm.conf:
 	files["etc/slurm/epilog.d/"+epilogD] = epilogScript
 	after := served(files)
 	after["etc/slurm/epilog.d/"+epilogD] = epilogScript
-	if plan := Make(siteAt(after.lay(t, rand.New(rand.NewPCG(7, 7))))); len(plan.Controller) > 0 || len(plan.Refusals) > 0 {
+	if plan := Make(site(after.lay(t, rand.New(rand.NewPCG(7, 7))))); len(plan.Controller) > 0 || len(plan.Refusals) > 0 {
 		t.Errorf("the node is told %q, %v", plan.Controller, plan.Refusals)
 	}
 	files["etc/slurm/slurm.conf"] = strings.Replace(bare, "NodeName=node1", "NodeName=node[1-9]", 1)
-	plan = Make(siteAt(served(files).lay(t, rand.New(rand.NewPCG(8, 8)))))
+	plan = Make(site(served(files).lay(t, rand.New(rand.NewPCG(8, 8)))))
 	if len(plan.Refusals) > 0 || !slices.ContainsFunc(plan.Notes, func(n string) bool {
 		return strings.HasPrefix(n, "on the controller: ") && strings.Contains(n, "NodeName=node[1-9]; if all of them have HCAs like this one, put Gres=gpu:8,nic:hdr:1,nic:ndr:1 into it")
 	}) {
