@@ -43,10 +43,10 @@ func addBroadcast(o Overlay) error {
 		return err
 	}
 	defer r.Close()
-	everybody := make(net.HardwareAddr, 6)
+	unknown := make(net.HardwareAddr, 6)
 	var all [][]byte
 	for _, p := range o.Peers {
-		all = append(all, device(o.Index, everybody, p.Node))
+		all = append(all, device(o.Index, unknown, p.Node))
 	}
 	refused, err := r.SendAll(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_APPEND, all)
 	if err != nil {

@@ -13,18 +13,21 @@ import (
 // the job's own HCAs lead, and before the way out.
 const railsTable = 491
 
-// multicasts are the addresses of groups.
-var multicasts = netip.PrefixFrom(netip.AddrFrom4([4]byte{224, 0, 0, 0}), 4)
+// everybody has the addresses of groups, and the one of all who are on the link.
+var everybody = []netip.Prefix{
+	netip.PrefixFrom(netip.AddrFrom4([4]byte{224, 0, 0, 0}), 4),
+	netip.PrefixFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 32),
+}
 
-// addAll has the job reach all its peers by a broadcast, so that ARP asks all of them, and by multicasts, which
-// on the node go where its default route leads. One of the job's own HCAs may lead back to where a packet
-// comes from, so reverse-path filtering is off.
+// addAll has the job reach all its peers by a broadcast, so that ARP asks all of them, and by what goes on
+// the node where its default route leads: multicasts, and broadcasts to 255.255.255.255. One of the job's
+// own HCAs may lead back to where a packet comes from, so reverse-path filtering is off.
 func addAll(i netlink.Link, o Overlay) error {
 	if !o.Address.Addr().Is4() || len(o.Peers) == 0 {
 		return nil
 	}
 	// An HCA's own route comes first.
-	if err := (Route{To: multicasts, From: o.Address.Addr(), Metric: 1 << 16, MTU: o.Path}).Add(o.Index); err != nil {
+	if err := (Route{From: o.Address.Addr(), Metric: 1 << 16, MTU: o.Path}).AddAll(o.Index, everybody); err != nil {
 		return err
 	}
 	if err := set(i.Attrs().Name, "ipv4", "rp_filter", "0"); err != nil {
