@@ -296,7 +296,8 @@ func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
 		r := virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, Onlink: true}
 		if err == nil && to.Bits() == 0 && s.isNode() {
 			err = s.showDefault(r)
-			r.Table = virtual.OutTable
+			// Of the default routes of all tables the shown one has the lowest metric: netifaces compares them.
+			r.Table, r.Metric = virtual.OutTable, r.Metric+1
 		}
 		if err == nil && to != netip.PrefixFrom(from, 32) {
 			err = r.Add(u.Index)
