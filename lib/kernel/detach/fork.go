@@ -101,15 +101,14 @@ func (c *child) start() (pid int, errno syscall.Errno) {
 func (p *Fork) Leave() {
 	p.Output.Close()
 	_ = unix.Kill(p.pid, unix.SIGKILL)
-	_, _, _ = p.reap(unix.WNOHANG)
+	p.reap()
 }
 
 // reap takes the exit code, if the process has ended.
-func (p *Fork) reap(how int) (ended bool, status syscall.WaitStatus, err error) {
+func (p *Fork) reap() {
 	for {
-		pid, err := syscall.Wait4(p.pid, &status, how, nil)
-		if err != unix.EINTR {
-			return pid == p.pid, status, err
+		if _, err := syscall.Wait4(p.pid, nil, unix.WNOHANG, nil); err != unix.EINTR {
+			return
 		}
 	}
 }

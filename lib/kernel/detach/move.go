@@ -90,7 +90,7 @@ func (m *Moves) next(deadline time.Time) error {
 func (m *Moves) leave() {
 	m.ended = true
 	m.process.Output.Close()
-	_, _, _ = m.process.reap(unix.WNOHANG)
+	m.process.reap()
 }
 
 // mover is the work of the process that moves.
