@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -286,19 +287,9 @@ func diskAt(dir string) (syscall.Statfs_t, error) {
 
 // lasting returns the kind of a file system that outlives a boot, empty for one in memory (statfs(2)).
 func lasting(disk syscall.Statfs_t) string {
-	switch uint32(disk.Type) {
-	case 0x01021994, 0x858458f6: // tmpfs, ramfs
+	kind := uint32(disk.Type)
+	if kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC {
 		return ""
-	case 0xef53:
-		return "ext4"
-	case 0x58465342:
-		return "xfs"
-	case 0x9123683e:
-		return "btrfs"
-	case 0x6969:
-		return "NFS"
-	case 0x794c7630:
-		return "overlayfs"
 	}
-	return fmt.Sprintf("a file system of type %#x", uint32(disk.Type))
+	return cmp.Or(localTypes[kind], networkTypes[kind], fmt.Sprintf("a file system of type %#x", kind))
 }

@@ -304,8 +304,11 @@ func networkOf(file string) string {
 	return networkTypes[uint32(stat.Type)]
 }
 
-// networkTypes has the kinds of these file systems (statfs(2)).
-var networkTypes = map[uint32]string{
-	0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "SMB", 0xfe534d42: "SMB", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
-	0x00c36400: "CephFS", 0x19830326: "BeeGFS", 0x01021997: "9p", 0x65735546: "FUSE",
-}
+// The kinds of these file systems, and of the node's own (statfs(2)).
+var (
+	networkTypes = map[uint32]string{
+		0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "SMB", 0xfe534d42: "SMB", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
+		0x00c36400: "CephFS", 0x19830326: "BeeGFS", 0x01021997: "9p", 0x65735546: "FUSE",
+	}
+	localTypes = map[uint32]string{0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x794c7630: "overlayfs"}
+)
