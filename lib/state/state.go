@@ -227,6 +227,27 @@ func Remove(path string) error {
 	return nil
 }
 
+// Replace replaces a file that everybody may read, by rename from another name: nobody meets half of it.
+// There is no fsync: a job would wait for the disk, and what a crash of the node leaves may start again.
+func Replace(path, next string, text []byte) error {
+	if err := Remove(next); err != nil { // a killed process left it
+		return err
+	}
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	err = hint.Join(err, file.Chmod(0o644), file.Close()) // slurmd's umask may be any
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return hint.Join(err, Remove(next))
+	}
+	return nil
+}
+
 // End makes a lease count no longer, whatever has the name of its Env.
 func (l Lease) End() error { return os.RemoveAll(l.Env()) }
 

@@ -138,26 +138,12 @@ func RunningBeside(path string) string { return strings.TrimSuffix(path, whole) 
 // Replace writes a page into a file of its own.
 func Replace(path string, p *Page) error { return write(path, p.Text()) }
 
-// write replaces a file by rename, so that node_exporter never meets half of
-// one; it reads only files that end in .prom. There is no fsync: a job would
-// wait for the disk, and what a crash of the node leaves may start again.
+// write replaces a file by rename, under a name until then that node_exporter does not read: it does not end in
+// .prom.
 func write(path string, text []byte) error {
 	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-	if err := state.Remove(next); err != nil {
+	if err := state.Replace(path, next, text); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
-	}
-	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	_, err = file.Write(text)
-	// node_exporter is another user, and slurmd's umask may keep that out.
-	err = hint.Join(err, file.Chmod(0o644), file.Close())
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return fmt.Errorf("write metrics: %w", hint.Join(err, state.Remove(next)))
 	}
 	return nil
 }

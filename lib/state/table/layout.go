@@ -67,9 +67,5 @@ func (c *Change) layOut(old *Table) error {
 		}
 	}
 	file := state.Dir(c.folder).Layout()
-	next := file + ".new"
-	if err := os.WriteFile(next, []byte(laidOut), 0o644); err != nil {
-		return hint.Join(err, state.Remove(next))
-	}
-	return os.Rename(next, file)
+	return state.Replace(file, file+".new", []byte(laidOut))
 }

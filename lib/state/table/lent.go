@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gresnet/lib/state"
-	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 )
 
@@ -51,16 +50,8 @@ func (f Folder) lend(t *Table) error {
 	if err == nil && bytes.Equal(now, text) || len(text) == 0 && os.IsNotExist(err) {
 		return nil
 	}
-	next := file + ".new"
-	err = os.WriteFile(next, text, 0o644)
-	if err == nil {
-		err = os.Chmod(next, 0o644) // slurmd's umask may be any
-	}
-	if err == nil {
-		err = os.Rename(next, file)
-	}
-	if err != nil {
-		return fmt.Errorf("list the HCAs that jobs have: %w", hint.Join(err, state.Remove(next)))
+	if err := state.Replace(file, file+".new", text); err != nil {
+		return fmt.Errorf("list the HCAs that jobs have: %w", err)
 	}
 	return nil
 }
