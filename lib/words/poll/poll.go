@@ -227,16 +227,11 @@ func (b *Budget) deadline() (time.Time, bool) {
 
 // sleep pauses, but not past the end of the run.
 func (b *Budget) sleep(pause time.Duration) {
-	if b == nil || b.Context == nil || b.Context.Done() == nil {
-		time.Sleep(pause)
-		return
+	ctx := context.Background()
+	if b != nil && b.Context != nil {
+		ctx = b.Context
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-b.Context.Done():
-	case <-timer.C:
-	}
+	Hear[struct{}](ctx, nil, pause)
 }
 
 // MoveBy gives a move half of the time that the run has left. Moves of busy devices with
