@@ -196,6 +196,11 @@ func TestWhateverAProgramAsksItGetsAnAddressThatItsPeersReach(t *testing.T) {
 		ask("connect and getsockname, "+to, "10.9.0.1", "python3", "-c", getsockname, to)
 	}
 	ask("the interface of the default route", "dev eth0 proto static src 10.9.0.1", "ip", "route", "show", "default")
+	ask("the default route of the lowest metric in all tables", "eth0", "sh", "-c", `ip -4 route show table all default | awk '
+{ for (i = 1; i < NF; i++) w[$i] = $(i + 1) }
+!dev || w["metric"] < metric { dev = w["dev"]; metric = w["metric"]; next }
+w["metric"] == metric { dev = dev "+" w["dev"] }
+END { print dev }'`)
 	ask("the address of that interface", "10.9.0.1/24", "sh", "-c", `ip -br -4 addr show dev "$(awk '$2 == "00000000" { print $1; exit }' /proc/net/route)"`)
 	ask("the route to anywhere", "dev uplink0 table 490 src 10.9.0.1", "ip", "route", "get", "1.1.1.1")
 	ask("the route to a host beside the node", "dev uplink0 src 10.9.0.1", "ip", "route", "get", "10.9.0.99")
@@ -232,20 +237,25 @@ print(socket.inet_ntoa(fcntl.ioctl(socket.socket(), 0x8919, struct.pack("256s", 
 	c.same()
 }
 
-func TestAMulticastReachesTheJobOnItsNodesAndNobodyElse(t *testing.T) {
+func TestAMulticastAndABroadcastReachTheJobOnItsNodesAndNobodyElse(t *testing.T) {
 	c := newCluster(t)
 	for _, l := range []lawLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
+	groups := []string{"239.1.2.3", "10.9.0.255", "255.255.255.255"}
 	var ends []func()
 	for path, name := range map[string]string{
 		c.job(jobJ, 0): "j1", c.job(jobJ, 1): "j2", c.job(jobK, 0): "k1", c.job(jobK, 1): "k2", c.node[0].Path: "n1", c.node[1].Path: "n2", c.h.Path: "h",
 	} {
-		ends = append(ends, c.start(path, "hear", name, "239.1.2.3", "7219"))
+		for _, group := range groups {
+			ends = append(ends, c.start(path, "hear", name, group, "7219"))
+		}
 	}
 	for path, want := range map[string]string{c.job(jobJ, 0): "j1 j2", c.job(jobJ, 1): "j1 j2", c.job(jobK, 0): "k1 k2", c.h.Path: "h n1 n2"} {
-		if got := c.in(path, "", "python3", c.program, "gather", "239.1.2.3", "7219"); got != want {
-			t.Errorf("%s is heard by %q, want %q", path, got, want)
+		for _, group := range groups {
+			if got := c.in(path, "", "python3", c.program, "gather", group, "7219"); got != want {
+				t.Errorf("%s is heard by %q at %s, want %q", path, got, group, want)
+			}
 		}
 	}
 	for _, end := range ends {

@@ -4,7 +4,7 @@ echo.py serve NAME ADDRESS PORT...
 echo.py hear NAME GROUP PORT
 echo.py call    takes a call from each line: tcp|udp|icmp ADDRESS PORT PATIENCE [uid=N] [dev=NAME] [src=ADDRESS] [own=PORT] [free=1] [ttl=N]
                 [size=BYTES] [options=HEX]
-echo.py gather GROUP PORT    prints the names of those who hear a multicast
+echo.py gather GROUP PORT    prints the names of those who hear a multicast or a broadcast
 """
 import os
 import socket
@@ -39,7 +39,8 @@ def serve(name, address, ports):
 def hear(name, group, port):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind((group, int(port)))
-    s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton("0.0.0.0"))
+    if not group.endswith(".255"):
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton("0.0.0.0"))
     print("ready", flush=True)
     while True:
         s.sendto(name.encode(), s.recvfrom(65536)[1])
@@ -48,6 +49,7 @@ def hear(name, group, port):
 def gather(group, port, patience=60):
     """Asks again until there is an answer, and looks a second longer for others."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
     s.settimeout(1)
     names, end = set(), time.monotonic() + patience
     while time.monotonic() < end:
