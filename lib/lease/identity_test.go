@@ -202,7 +202,11 @@ func TestWhateverAProgramAsksItGetsAnAddressThatItsPeersReach(t *testing.T) {
 w["metric"] == metric { dev = dev "+" w["dev"] }
 END { print dev }'`)
 	ask("the address of that interface", "10.9.0.1/24", "sh", "-c", `ip -br -4 addr show dev "$(awk '$2 == "00000000" { print $1; exit }' /proc/net/route)"`)
-	ask("the route to anywhere", "dev uplink0 table 490 src 10.9.0.1", "ip", "route", "get", "1.1.1.1")
+	ask("the route to anywhere", "dev eth0 src 10.9.0.1", "ip", "route", "get", "1.1.1.1")
+	ask("the address of its interface", "10.9.0.1/24", "sh", "-c", `ip -br -4 addr show dev "$(ip route get 8.8.8.8 | sed 's/.* dev \([^ ]*\).*/\1/;q')"`)
+	for _, way := range []string{"tcp dport 443", "udp dport 1", "udp dport 65534", "icmp"} {
+		ask("the route that packets take there", "dev uplink0 table 490 src 10.9.0.1", strings.Fields("ip route get 1.1.1.1 ipproto "+way)...)
+	}
 	ask("the route to a host beside the node", "dev uplink0 src 10.9.0.1", "ip", "route", "get", "10.9.0.99")
 	ask("the route to a peer", "dev eth0 src 10.9.0.1", "ip", "route", "get", "10.9.0.2")
 	ask("the address of eth0", "10.9.0.1/24", "ip", "-br", "-4", "addr", "show", "dev", "eth0")

@@ -40,7 +40,7 @@ func Serve(all []Ports) error {
 	for _, p := range all {
 		for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 			if err == nil {
-				err = lead(p, protocol)
+				err = lead(servicesPref, ServicesTable, protocol, &p)
 			}
 		}
 	}
@@ -54,33 +54,48 @@ func Serve(all []Ports) error {
 	return nil
 }
 
-// lead has what the job itself sends to a protocol's ports take the routes of ServicesTable. netlink.RuleAdd says
-// the protocol in four bytes (v1.3.1), for which the kernel, which has one, complains in its log.
-func lead(p Ports, protocol uint8) error {
+// lead has what the job itself sends to a protocol's ports take the routes of a table; without ports, what it sends
+// by any other protocol. netlink.RuleAdd says the protocol in four bytes (v1.3.1), for which the kernel, which has
+// one, complains in its log.
+func lead(pref, table uint32, protocol uint8, p *Ports) error {
 	head := nl.NewRtMsg()
 	head.Family, head.Table, head.Scope, head.Type = unix.AF_INET, unix.RT_TABLE_UNSPEC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
 	request := nl.NewNetlinkRequest(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	request.AddData(head)
-	request.AddData(nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(servicesPref)))
-	request.AddData(nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(ServicesTable)))
-	request.AddData(nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated("lo")))
+	request.AddData(nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(pref)))
+	request.AddData(nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(table)))
 	request.AddData(nl.NewRtAttr(nl.FRA_IP_PROTO, nl.Uint8Attr(protocol)))
-	ports := binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, uint16(p.First)), uint16(p.Last))
-	request.AddData(nl.NewRtAttr(nl.FRA_DPORT_RANGE, ports))
+	if p == nil {
+		head.Flags = netlink.FibRuleInvert
+	} else {
+		ports := binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, uint16(p.First)), uint16(p.Last))
+		request.AddData(nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated("lo")))
+		request.AddData(nl.NewRtAttr(nl.FRA_DPORT_RANGE, ports))
+	}
 	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
 	return err
 }
 
 // ShowDefault makes the default route of the main table one for programs to look at: they take the
-// interface that it names for the one that others reach them by. The kernel takes the one of OutTable.
+// interface that it names for the one that others reach them by. The kernel takes the one of OutTable for what
+// is sent. It answers a program that asks for a route, as `ip route get 8.8.8.8` does, as if that sent by UDP to no
+// port (net/ipv4/route.c:inet_rtm_getroute). So UDP takes OutTable to ports alone, up to 65534: the kernel takes no
+// range that ends with 65535 (include/net/fib_rules.h:fib_rule_port_range_valid).
 func ShowDefault() error {
 	err := netlink.RuleDel(rule(mainPref, unix.RT_TABLE_MAIN))
 	all := rule(mainPref, unix.RT_TABLE_MAIN)
 	all.SuppressPrefixlen = 0 // but the default route
-	for _, r := range []*netlink.Rule{all, rule(mainPref+1, OutTable), rule(mainPref+2, unix.RT_TABLE_MAIN)} {
-		if err == nil {
-			err = netlink.RuleAdd(r)
-		}
+	if err == nil {
+		err = netlink.RuleAdd(all)
+	}
+	if err == nil {
+		err = lead(mainPref+1, OutTable, unix.IPPROTO_UDP, nil)
+	}
+	if err == nil {
+		err = lead(mainPref+1, OutTable, unix.IPPROTO_UDP, &Ports{First: 1, Last: 65534})
+	}
+	if err == nil {
+		err = netlink.RuleAdd(rule(mainPref+2, unix.RT_TABLE_MAIN))
 	}
 	if err != nil {
 		return fmt.Errorf("lead packets out: %w", err)
