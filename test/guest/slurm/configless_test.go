@@ -30,7 +30,7 @@ sed -i '/^PrologFlags=/d; /^Prolog=/d; /^Epilog=/d; s/^GresTypes=.*/GresTypes=gp
 sed -i '/^Name=nic/d' gres.conf
 : >plugstack.conf`)
 	t.Cleanup(func() {
-		vm.Run(t, "/usr/sbin/gresnet setup --undo; "+stopSlurm+"rm -rf /etc/slurm; mv "+ofController+" /etc/slurm; rm -f /usr/sbin/gresnet /usr/sbin/gresnet-prolog /usr/sbin/gresnet-epilog "+plugins+"/spank_gresnet.so")
+		vm.Run(t, "/usr/sbin/gresnet setup --undo; rm -f /run/gresnet/undone; "+stopSlurm+"rm -rf /etc/slurm; mv "+ofController+" /etc/slurm; rm -f /usr/sbin/gresnet /usr/sbin/gresnet-prolog /usr/sbin/gresnet-epilog "+plugins+"/spank_gresnet.so")
 		vm.SlurmAnew(t)
 		vm.WriteConfig(t, vm.Config)
 	})
