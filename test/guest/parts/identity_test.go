@@ -95,7 +95,7 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 	}
 	file := t.TempDir() + "/node.txt"
 	scan(" --capture " + file)
-	const seats = ` --json | jq -r '.hcas[] | select(.id.pci) | [.name, .id.pci, .id.vf, .function, .driver, .gres, .index, .vfs, .ports]'`
+	const seats = ` --json | jq -r '.hcas[] | select(.id.pci) | [.name, .id.pci, .id.vf, .function, .gres, .vfs, [.ports[] | .num, .link_layer, .state, .interface]]'`
 	if node, layout := scan(seats), scan(" --machine "+file+seats); node != layout {
 		t.Errorf("of the node scan says\n%s\nof its layout\n%s", node, layout)
 	}
