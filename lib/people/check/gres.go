@@ -61,12 +61,13 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 
 // Mapped finds what is wrong with the mapping of a machine that is not there.
 func (s Site) Mapped() []Finding {
+	var all []Finding
 	if s.Drift != nil {
-		return []Finding{failed("mapping", s.Drift)}
+		all = []Finding{failed("mapping", s.Drift)}
 	}
 	known := s // a layout has neither P_Keys nor SELinux
 	known.Config.HCAs = slices.DeleteFunc(slices.Clone(s.Config.HCAs), func(h config.HCA) bool { return !h.Kind().Splits() })
-	return slices.Concat(s.idle(), known.parts(), s.refusals())
+	return slices.Concat(all, s.idle(), known.parts(), s.refusals())
 }
 
 // idle names the HCAs that serve no GPU: each GPU has nearer ones.

@@ -100,7 +100,7 @@ func TwoFiles(root fs.FS, said string) error {
 		return nil
 	}
 	return hint.With(fmt.Errorf("the controller sent slurmd another one, %s: %s/slurm.conf may not be slurmd's", other, dir),
-		"GN790 delete "+dir+" if slurmd has --conf-server, else the link "+path.Dir(other))
+		"GN790 if slurmd has --conf-server, move "+dir+"/slurm.conf away; else delete the link "+path.Dir(other))
 }
 
 // Mend plans as much of it as it need not guess about: all, or what is the node's own alone. refused

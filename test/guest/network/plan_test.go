@@ -60,6 +60,12 @@ func TestAPlanShowsTheAddressesAndNamesThatTheJobThenHas(t *testing.T) {
 	if plan.Overlay.Interface != "eth0" || plan.Overlay.Address != "192.0.2.1/24" {
 		t.Errorf("the plan has another address than the node's:\n%s", text)
 	}
+	// What a program asks and what its packets do: see virtual.ShowDefault.
+	for ask, dev := range map[string]string{"": "eth0", " ipproto tcp dport 443": plan.Uplink.Interface, " ipproto udp dport 53": plan.Uplink.Interface} {
+		if got := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900021/netns ip route get 8.8.8.8"+ask); !strings.Contains(got, " dev "+dev+" ") || !strings.Contains(got, " src 192.0.2.1 ") {
+			t.Errorf("the route to 8.8.8.8%s, wanted by %s: %s", ask, dev, got)
+		}
+	}
 	vm.Must(t, "epilog", job)
 	vm.Same(t, before)
 }

@@ -93,6 +93,10 @@ func TestASlurmdWithoutFilesOfItsOwnGivesJobsHCAsBySetupsLines(t *testing.T) {
 	if out, err := vm.Try("gresnet check"); err == nil || !strings.Contains(out, "slurm.conf may not be slurmd's") {
 		t.Errorf("check of a node that has another slurm.conf than slurmd: %v\n%s", err, out)
 	}
+	vm.Run(t, "mv /etc/slurm/slurm.conf /etc/slurm/slurm.conf.old")
+	if out, err := vm.Try("gresnet check"); err != nil {
+		t.Errorf("check of a node where that was moved away, as it says: %v\n%s", err, out)
+	}
 	vm.Run(t, "rm -r /etc/slurm")
 	out, err := lookAsJob("--gres=nic:1")
 	hasRun(t, "ibfake", out, err)
