@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,11 +31,15 @@ func (j job) count() (n int) {
 	return n
 }
 
+// laws counts the tests of the laws.
+func (j job) laws() int { return len(j.tests["law"]) }
+
 // emulators are the programs that run guests of other architectures. A run does not install them.
 var emulators = map[string]string{"arm64": "qemu-system-aarch64"}
 
 // plan deals the lanes' tests to VMs: one for each folder, and one for all of a smoke set,
-// which is too small for the time that a boot takes. The longest come first.
+// which is too small for the time that a boot takes. The laws come first, because a slow machine runs no more than
+// what comes first; then the longest.
 func (r *run) plan(tests []vm.Test) (plan []job) {
 	for _, lane := range vm.Runs[r.what] {
 		_, err := exec.LookPath(emulators[lane.Arch])
@@ -65,7 +70,9 @@ func (r *run) plan(tests []vm.Test) (plan []job) {
 			}
 		}
 	}
-	slices.SortStableFunc(plan, func(a, b job) int { return b.count() - a.count() })
+	slices.SortStableFunc(plan, func(a, b job) int {
+		return cmp.Or(b.laws()-a.laws(), b.count()-a.count())
+	})
 	return plan
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,21 @@ func TestAGuestOfAnotherArchitectureIsSkippedWithAReasonWhereNoEmulatorIsInstall
 	}
 	if n, r := count(); n != 2 || len(r.skipped) != 0 {
 		t.Errorf("with an emulator %d tests run, skipped are %v", n, r.skipped)
+	}
+}
+
+func TestTheLawsRunFirstAndThenWhatHasTheMostTests(t *testing.T) {
+	tests := []vm.Test{
+		{Shard: "access", Name: "TestA", Class: vm.Both | vm.Short},
+		{Shard: "lease", Name: "TestB", Class: vm.Both | vm.Short}, {Shard: "lease", Name: "TestC", Class: vm.Both | vm.Short},
+		{Shard: "law", Name: "TestD", Class: vm.Both | vm.Short},
+	}
+	var order []string
+	for _, j := range (&run{out: io.Discard, what: "rest", skipped: map[string]int{}}).plan(tests) {
+		order = append(order, j.folders[0])
+	}
+	if want := []string{"law", "law", "lease", "lease", "access", "access"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %s, wanted %s: each in two modes", order, want)
 	}
 }
 
