@@ -80,7 +80,7 @@ func (s *Overlay) make(w *world.World) error {
 	}
 	return netns.Passing(func(by *netns.NS) error {
 		// On this thread the node's namespace is another one.
-		if err := w.Host.Do(func() error { return virtual.MakeOverlay(s.Link, by.FD()) }); err != nil {
+		if err := w.Root.Do(func() error { return virtual.MakeOverlay(s.Link, by.FD()) }); err != nil {
 			return err
 		}
 		c, err := link.Dial()
@@ -106,7 +106,7 @@ func (s *Overlay) Undo(w *world.World) error {
 
 func (s *Overlay) remove(w *world.World) error {
 	o := virtual.OverlayOf(cmp.Or(s.Leader, w.Job))
-	look := func(*scan.View) error { return virtual.DeleteOverlay(o, w.Host.FD()) }
+	look := func(*scan.View) error { return virtual.DeleteOverlay(o, w.Root.FD()) }
 	err := w.InJob(look)
 	missing := errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound)
 	switch {

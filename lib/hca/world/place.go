@@ -79,7 +79,7 @@ func (w *World) OnHost(f func(*scan.View) error) error {
 		if err != nil {
 			return err
 		}
-		w.host = &place{ns: w.Host, view: view}
+		w.host = &place{ns: w.Root, view: view}
 	}
 	return f(w.host.view)
 }

@@ -34,7 +34,7 @@ func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
 		}
 	}()
 	for _, ns := range all {
-		if ns.String() == w.Host.String() || w.job != nil && ns.String() == w.job.ns.String() {
+		if ns.String() == w.Root.String() || w.job != nil && ns.String() == w.job.ns.String() {
 			continue
 		}
 		p, err := enter(ns, w.Sys, w.hints())

@@ -83,7 +83,7 @@ func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
 	defer host.Close()
 	notFound := errors.New("not found")
 	for _, comesHome := range []bool{true, false} {
-		w := &World{Given: Given{Host: host, Sys: fstest.MapFS{}, Dir: state.Lease(t.TempDir())}}
+		w := &World{Given: Given{Root: host, Sys: fstest.MapFS{}, Dir: state.Lease(t.TempDir())}}
 		looks := map[string]int{}
 		err := w.Everywhere(comesHome, notFound, func(*scan.View) error {
 			ns, err := netns.Open("/proc/thread-self/ns/net")

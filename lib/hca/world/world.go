@@ -29,7 +29,7 @@ type World struct {
 // Given is what the caller hands in, so that a test can make another network namespace the
 // node's. No step changes it.
 type Given struct {
-	Host  *netns.NS   // the node's root network namespace
+	Root  *netns.NS   // the node's root network namespace
 	Sys   fs.FS       // the node's /sys
 	Dev   string      // where the node has its device nodes: /dev/infiniband
 	CM    string      // RDMA-CM's folder in configfs

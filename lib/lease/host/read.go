@@ -54,7 +54,7 @@ type Look struct {
 // left out: to read them makes folders.
 func (n *Host) World(ctx context.Context, ns *netns.NS, dir state.Lease, job uint32) *world.World {
 	return &world.World{Given: world.Given{
-		Host: ns, Sys: n.Sys, Dev: n.Dev, Guard: n.Guard, Table: n.Table(), Locks: n.State.Locks(),
+		Root: ns, Sys: n.Sys, Dev: n.Dev, Guard: n.Guard, Table: n.Table(), Locks: n.State.Locks(),
 		Dir: dir, Job: job, Budget: poll.Budget{Context: ctx},
 		Notice: func(format string, a ...any) { n.Notice(job, format, a...) },
 	}}

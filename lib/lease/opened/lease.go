@@ -141,7 +141,7 @@ func (l *Lease) Look() *host.Look { return l.Host.LookIn(l.World) }
 func (l *Lease) Close() {
 	l.Host.Took(fmt.Sprintf("write the lease's journal, %d times; part of what is above", l.notes.count), l.notes.took)
 	l.World.Close()
-	l.World.Host.Close()
+	l.World.Root.Close()
 	l.Journal.Close()
 }
 

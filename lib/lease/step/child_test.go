@@ -26,7 +26,7 @@ func TestAChildOfAnInterfaceThatMovedIsMadeInTheJobAndRemovedWhereverItIs(t *tes
 			return err
 		}
 		defer ns.Close()
-		w := &world.World{Given: world.Given{Host: ns, Sys: fstest.MapFS{}, Table: table.Folder(t.TempDir()), Dir: state.Lease(t.TempDir()), Job: 1, Run: "0", Budget: poll.Budget{Context: t.Context()}}}
+		w := &world.World{Given: world.Given{Root: ns, Sys: fstest.MapFS{}, Table: table.Folder(t.TempDir()), Dir: state.Lease(t.TempDir()), Job: 1, Run: "0", Budget: poll.Budget{Context: t.Context()}}}
 		w.Notice = func(format string, a ...any) { t.Logf(format, a...) }
 		defer w.Close()
 		if err := new(Namespace).Do(w); err != nil {

@@ -401,16 +401,16 @@ func (s *Link) fetch(w *world.World, v *scan.View) error {
 	if err != nil {
 		return err
 	}
-	err = v.Link.Return(i.Index, w.Host.FD(), string(s.Name), s.Index)
+	err = v.Link.Return(i.Index, w.Root.FD(), string(s.Name), s.Index)
 	if !errors.Is(err, link.ErrNameTaken) {
 		return err
 	}
 	// If it is an alternative name, the interface moves under no name.
 	if err = v.Link.DropAltNames(i.Index); err == nil {
-		err = v.Link.Return(i.Index, w.Host.FD(), string(s.Name), s.Index)
+		err = v.Link.Return(i.Index, w.Root.FD(), string(s.Name), s.Index)
 	}
 	if errors.Is(err, link.ErrNameTaken) {
-		err = v.Link.Return(i.Index, w.Host.FD(), link.FreeName, s.Index)
+		err = v.Link.Return(i.Index, w.Root.FD(), link.FreeName, s.Index)
 	}
 	if errors.Is(err, link.ErrNotFound) {
 		return nil // it went at once, and only its name was refused

@@ -131,7 +131,7 @@ func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
 		if len(c.moves) == 0 {
 			return scan.ErrNotFound
 		}
-		return c.start(v, w.Host.FD())
+		return c.start(v, w.Root.FD())
 	})
 	if err != nil {
 		return []func() error{func() error { return list[0].Undo(w) }}
@@ -252,7 +252,7 @@ func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, 
 			name = freeName(d)
 			m.Name = name
 		}
-		next, err := v.Start(w.Host.FD(), m)
+		next, err := v.Start(w.Root.FD(), m)
 		if err != nil {
 			return err
 		}
