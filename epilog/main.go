@@ -1,5 +1,6 @@
 // Command gresnet-epilog gives the node back what gresnet-prolog gave a Slurm
-// job. slurmd runs it as root after the job's last step, as Epilog= of slurm.conf.
+// job. slurmd runs it as root after the job's last step, as Epilog= of slurm.conf. The comment
+// of package lease (lib/lease/lease.go) says through which files a run goes.
 package main
 
 import (
@@ -56,7 +57,8 @@ func restore(w *cli.World, f cli.Flags) error {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
 	cfg, behind, dir := w.Lenient(f), f.Bool(cli.Behind), state.Dir(f.String("state"))
-	// A job without a lease pays for no second program.
+	// With deadline.epilog_behind, which is off by default, a second program goes on and slurmd need not wait. A job
+	// without a lease pays for none.
 	if cfg.Deadline.Behind && run != nil && !behind && dir.Lease(j.ID).Exists() && detach.Behind("--"+cli.Behind) == nil {
 		return nil
 	}

@@ -1,5 +1,6 @@
 // Command gresnet-prolog gives a Slurm job its own HCAs. slurmd runs it as
-// root before the job's first step, as Prolog= of slurm.conf.
+// root before the job's first step, as Prolog= of slurm.conf. The comment of package lease (lib/lease/lease.go)
+// says through which files a run goes.
 package main
 
 import (

@@ -1,6 +1,7 @@
 // Package opened has the lease that a run of the prolog or the epilog works on, under the job's
 // lock. It notes each step in the journal, carries it out (inflight.go), and unwinds what the
-// journal has: the one order in which anything is undone (unwind.go, home.go).
+// journal has (unwind.go, home.go). The order of an unwinding is decided by step.order and
+// recovery.SortForUndo.
 //
 // damage.go is the rare path: how an unwinding goes if the journal does not read in full.
 package opened

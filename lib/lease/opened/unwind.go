@@ -74,13 +74,13 @@ func (l *Lease) startOver() {
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the
 // lease's device nodes and namespace. Last it frees the claims: until then the HCAs are the job's.
 func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error {
-	home, gone, free := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome), recovery.FirstOfRank(notes, step.Rank(new(step.Claim)))
+	homeFrom, placesFrom, claimsFrom := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome), recovery.FirstOfRank(notes, step.Rank(new(step.Claim)))
 
 	traffic := l.beginTraffic(notes)
-	failed := l.remove(notes[:home])
+	failed := l.remove(notes[:homeFrom])
 	l.carried = traffic.End()
 
-	failed = append(failed, l.bringHome(notes[home:gone], damage == nil)...)
+	failed = append(failed, l.bringHome(notes[homeFrom:placesFrom], damage == nil)...)
 	if damage != nil || l.passed {
 		failed = append(failed, l.bringStraysHome()...)
 	}
@@ -91,10 +91,10 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	}
 
 	if len(failed) == 0 { // else something that is not home may be in there
-		failed = l.removePlaces(notes[gone:free])
+		failed = l.removePlaces(notes[placesFrom:claimsFrom])
 	}
 	all := len(failed) == 0 && damage == nil && len(l.World.Gone) == 0
-	return append(failed, l.free(notes[free:], all)...)
+	return append(failed, l.free(notes[claimsFrom:], all)...)
 }
 
 // removePlaces removes the lease's device nodes and namespace, up to the first that stays.

@@ -29,7 +29,7 @@ func (*RDMA) Kind() string     { return "rdma" }
 func (s *RDMA) Object() string { return string(s.Name) }
 func (s *RDMA) HCA() node.ID   { return s.ID }
 
-// Do moves the device.
+// Do moves the device. A prolog has several in flight: StartMoves.
 func (s *RDMA) Do(w *world.World) error {
 	waits, err := StartMoves(w, []*RDMA{s})
 	if err != nil {

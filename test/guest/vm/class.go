@@ -84,8 +84,8 @@ func Needs(t *testing.T, classes ...Class) {
 	if have == "" {
 		netnstest.Skip(t, "needs the test VM: run it with `make test-vm`")
 	}
-	if want := shapeNames[class&places]; want != have {
-		netnstest.Skip(t, fmt.Sprintf("needs %s VM, this is %s one", want, have))
+	if shape := class & places; shapeNames[shape] != have {
+		netnstest.Skip(t, "needs another VM: test/vm/vm run "+strings.Join(shapeArguments(shape), " "))
 	}
 	if mode := Mode(t); class&Both != Both && modeNames[class&Both] != mode {
 		netnstest.Skip(t, "does not run in "+mode+" mode")

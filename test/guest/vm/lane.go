@@ -43,22 +43,26 @@ func (l Lane) String() string {
 
 // Arguments returns those that test/vm/vm run takes for the lane.
 func (l Lane) Arguments() []string {
-	arguments := append([]string{"--mode", modeNames[l.Mode]}, l.images()...)
-	switch l.Shape {
+	return slices.Concat([]string{"--mode", modeNames[l.Mode]}, l.images(), shapeArguments(l.Shape))
+}
+
+// shapeArguments returns those that test/vm/vm run takes for a shape.
+func shapeArguments(shape Class) []string {
+	switch shape {
 	case PCI:
-		return append(arguments, "--pci", "--hca", "roce=0")
+		return []string{"--pci", "--hca", "roce=0"}
 	case VF:
-		return append(arguments, "--vf", "--hca", "roce=1,ib=1")
+		return []string{"--vf", "--hca", "roce=1,ib=1"}
 	case IGB:
-		return append(arguments, "--igb", "--hca", "roce=0")
+		return []string{"--igb", "--hca", "roce=0"}
 	case TwoNodes:
-		return append(arguments, "--nodes", "2", "--hca", "roce=2")
+		return []string{"--nodes", "2", "--hca", "roce=2"}
 	case Managed:
-		return append(arguments, "--systemd", "--root", managersRoot, "--mem", "3G", "--hca", "roce=2,ib=2")
+		return []string{"--systemd", "--root", managersRoot, "--mem", "3G", "--hca", "roce=2,ib=2"}
 	case Many:
-		return append(arguments, "--hca", "roce=12,ib=4")
+		return []string{"--hca", "roce=12,ib=4"}
 	default:
-		return append(arguments, "--hca", "roce=2,ib=2")
+		return []string{"--hca", "roce=2,ib=2"}
 	}
 }
 
