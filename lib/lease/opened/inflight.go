@@ -127,16 +127,17 @@ func (l *Lease) begin(verb string, steps []step.Step) (moving flight, err error)
 		return nil, l.timed(verb, steps[0], func() error { return deed(l.World) })
 	}
 	var waits []func() error
+	of := list[0]
 	begun := l.measure(func() (err error) {
 		if verb == undo {
 			waits = step.StartUndos(l.World, list)
 			return nil
 		}
-		waits, err = step.StartMoves(l.World, list)
+		waits, of, err = step.StartMoves(l.World, list)
 		return err
 	})
 	if begun.err != nil {
-		return nil, l.report(verb, list[0], begun)
+		return nil, l.report(verb, of, begun)
 	}
 	for i, wait := range waits {
 		moving = append(moving, &move{list[i], l, verb, begun, wait})

@@ -31,7 +31,7 @@ func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device. A prolog has several in flight: StartMoves.
 func (s *RDMA) Do(w *world.World) error {
-	waits, err := StartMoves(w, []*RDMA{s})
+	waits, _, err := StartMoves(w, []*RDMA{s})
 	if err != nil {
 		return err
 	}
@@ -39,27 +39,29 @@ func (s *RDMA) Do(w *world.World) error {
 }
 
 // StartMoves has the kernel move devices into the job, one after the other, and returns what waits for the end
-// of each, in this order.
-func StartMoves(w *world.World, list []*RDMA) (waits []func() error, err error) {
+// of each, in this order. If it starts none, it also returns the device because of which.
+func StartMoves(w *world.World, list []*RDMA) (waits []func() error, of *RDMA, err error) {
 	job, err := w.JobNS()
 	if err != nil {
-		return nil, err
+		return nil, list[0], err
 	}
-	c, err := lockAll(list, func(s *RDMA) (*lock.File, error) { return s.Lock(w) })
+	c, err := lockAll(list, func(s *RDMA) (*lock.File, error) { of = s; return s.Lock(w) })
 	defer c.letGo()
 	if err != nil {
-		return nil, err
+		return nil, of, err
 	}
 	err = w.OnHost(func(v *scan.View) error {
 		for i, s := range list {
+			of = s
 			if c.moves[i].Device, err = v.Locate(s.ID); err != nil {
 				return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 			}
 		}
+		of = list[0]
 		return c.start(v, job.FD())
 	})
 	if err != nil {
-		return nil, err
+		return nil, of, err
 	}
 	for _, s := range list {
 		waits = append(waits, func() error {
@@ -69,7 +71,7 @@ func StartMoves(w *world.World, list []*RDMA) (waits []func() error, err error) 
 			return w.ApplyCM(string(s.Name), s.CM)
 		})
 	}
-	return waits, nil
+	return waits, nil, nil
 }
 
 // convoy is RDMA devices that one process moves, one after the other.
