@@ -39,7 +39,7 @@ func (s *RDMA) Do(w *world.World) error {
 }
 
 // StartMoves has the kernel move devices into the job, one after the other, and returns what waits for the end
-// of each, in this order. If it starts none, it also returns the device because of which.
+// of each, in this order. If it starts none, it also returns the device that keeps it.
 func StartMoves(w *world.World, list []*RDMA) (waits []func() error, of *RDMA, err error) {
 	job, err := w.JobNS()
 	if err != nil {
