@@ -242,6 +242,11 @@ func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, err
 	if mode := c.String("mode"); mode != cfg.RDMA.Mode {
 		s.Mode = mode
 	}
+	if s.Mode == string(rdma.Exclusive) {
+		if key, value := cfg.ForShared(); key != "" {
+			s.ForShared = fmt.Sprintf("%s = %q", key, value)
+		}
+	}
 	_, err = os.Stat("/run/systemd/system")
 	s.Systemd = err == nil
 	return s, nil

@@ -119,7 +119,7 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
 		all = slices.Concat(all, s.mapping(), s.parts(), s.refusals(), s.closed(), s.guard(), s.managers(), s.bound(),
-			s.monitors(), s.counters(), s.uplinks(), s.overlays(), s.inputs(), s.loopback())
+			s.monitors(), s.counters(), s.networks())
 	}
 	for _, asked := range []struct {
 		about string
@@ -136,6 +136,14 @@ func (s Site) Run() []Finding {
 		all = append(all, failed("accounting", fmt.Errorf("no job has a line: %w", s.AccountErr)))
 	}
 	return append(all, s.slurm()...)
+}
+
+// networks checks what jobs' own networks need, where jobs have one.
+func (s Site) networks() []Finding {
+	if s.Config.MovesNothing() {
+		return nil
+	}
+	return slices.Concat(s.uplinks(), s.overlays(), s.inputs(), s.loopback())
 }
 
 // parts finds parts of HCAs that jobs cannot have as the configuration says.

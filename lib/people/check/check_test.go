@@ -627,7 +627,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"divided GPUs that gres.conf names":             {divided(gpus(8, nil)), ""},
 		"divided GPUs that the configuration deals out": {divided(gpus(8, []int{0})), ""},
 		"a placeholder that is not there": {remove("gres/nic1"),
-			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet scan --gres-files"},
+			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; correct the line, or make the file: gresnet scan --gres-files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := site()
@@ -720,6 +720,17 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 }
 
 func shared(s *check.Site) { s.Inventory.Mode = rdma.Shared }
+
+func TestWhereJobsStayInTheNodesNetworkNothingIsSaidOfTheirOwn(t *testing.T) {
+	s := site()
+	shared(&s)
+	s.OverlayErr = errors.New("there is no address")
+	s.Config.Access.Isolation = config.IsolateDevices
+	text := printed(t, s.Run())
+	if !strings.Contains(text, "ok       isolation: \"devices\"") || strings.Contains(text, "overlay") {
+		t.Error(text)
+	}
+}
 
 // What check takes for an argument, the plugin must, and the other way round.
 func TestThePluginKnowsTheArgumentsThatCheckDoes(t *testing.T) {

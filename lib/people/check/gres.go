@@ -289,7 +289,7 @@ func (s Site) compare(name string, devices []slurm.Device) Finding {
 		case strings.HasPrefix(d.File, "/dev/infiniband/"):
 			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
 		case !slurm.Exists(s.Root, d.File):
-			return fail(about, "GN080 make it: gresnet scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
+			return fail(about, "GN080 correct the line, or make the file: gresnet scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
 		}
 	}
 	return ok(about, "%d %s", len(devices), name)

@@ -10,7 +10,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/setup"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
 )
 
 // kernel checks what the kernel offers, and whether it will after a reboot.
@@ -29,15 +28,24 @@ func (s Site) kernel() []Finding {
 	return all
 }
 
-// isolation finds jobs that would be in the node's network on a node whose mode keeps
-// HCAs from all other namespaces.
+// isolation finds what jobs cannot have in exclusive mode: the node's network, and before a reboot
+// into that mode slots, too.
 func (s Site) isolation() []Finding {
-	says := s.Config.Access.Isolation == config.IsolateDevices ||
-		slices.ContainsFunc(s.Config.Policies, func(p config.Policy) bool { return p.Isolation == config.IsolateDevices })
-	if s.ConfigErr != nil || !says || s.Inventory.Mode != rdma.Exclusive {
+	c, why := s.Config, ""
+	key, value := c.ForShared()
+	switch {
+	case s.ConfigErr != nil:
+		return nil
+	case s.Inventory.Mode == rdma.Exclusive && c.SaysDevices():
+		why = "the node is in exclusive mode"
+	case s.Inventory.Mode != rdma.Exclusive && c.RDMA.Mode == string(rdma.Exclusive) && key != "":
+		why = "gresnet.toml wants exclusive mode after a reboot"
+	case c.MovesNothing():
+		return []Finding{ok("isolation", `"devices": jobs stay in the node's network, and open their own HCAs alone`)}
+	default:
 		return nil
 	}
-	return []Finding{fail("isolation", `GN085 leave it out, or put the node into shared mode: [rdma] mode`, `"devices" is for shared mode, and the node is in exclusive mode: prologs of its jobs fail`)}
+	return []Finding{fail(key, "GN085 leave it out, or put the node into shared mode: [rdma] mode", "%q is for shared mode, and %s: prologs of its jobs fail", value, why)}
 }
 
 // mode holds the RDMA netns mode against what it is to be, and will be after a reboot.

@@ -294,6 +294,13 @@ func misconfigurations(t *testing.T) []row {
 		{"the node's default route needs it [1]", refused("the node's default route needs ib1")},
 		{"it has the address of NodeAddr [1]", refused("ib1 has the address of NodeAddr 10.0.0.2")},
 		{"isolation \"devices\" in exclusive mode", func(s *check.Site) { s.Config.Access.Isolation = config.IsolateDevices }},
+		{"isolation \"devices\" before a reboot into exclusive mode", all(shared, func(s *check.Site) {
+			s.Config.Access.Isolation, s.Config.RDMA.Mode = config.IsolateDevices, "exclusive"
+		})},
+		{"slots before a reboot into exclusive mode", all(shared, func(s *check.Site) {
+			s.Config.HCAs = append(s.Config.HCAs, config.HCA{Part: "macvlan", Count: 2})
+			s.Config.RDMA.Mode = "exclusive"
+		})},
 		{"the guard is required, and the kernel has none", func(s *check.Site) { unguarded(s, config.GuardRequired) }},
 		{"the guard is required, and jobs have no cgroup", func(s *check.Site) {
 			unguarded(s, config.GuardRequired)

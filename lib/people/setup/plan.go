@@ -29,6 +29,7 @@ type Site struct {
 	Files     []string // the placeholder files that these name
 	HCATables string   // [[hca]] tables that gresnet.toml must have; empty: none
 	Mode      string   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
+	ForShared string   // what gresnet.toml has that jobs cannot have in Mode; empty: nothing
 	Systemd   bool     // the node has systemd
 	Signs     sign.Seen
 }
@@ -341,7 +342,7 @@ func (p *planner) nodeLine(t *text) {
 		case sameGres(have, want):
 		case name.Value != p.Node:
 			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.Number, name.Value),
-				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, then run setup again", want))
+				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, else give this node a line of its own; then run setup again", want))
 		case gres.Key != "":
 			t.replace(gres, want)
 		default:
@@ -605,6 +606,10 @@ func (p *planner) toml() {
 	}
 	t, understood := p.open(p.Toml)
 	if !understood {
+		return
+	}
+	if p.ForShared != "" {
+		p.refuse(fmt.Sprintf("%s has %s, which is for shared mode", p.Toml, p.ForShared), "GN821 take it out: in exclusive mode its jobs fail")
 		return
 	}
 	if p.Mode != "" {

@@ -700,13 +700,17 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		"no slurm.conf":        {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
 		"NoHold":               {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},
 		"a mode of the site's": {func(t tree) { t["etc/gresnet/gresnet.toml"] = "[rdma]\nmode = \"shared\"\n" }, "/etc/gresnet/gresnet.toml has a table [rdma] already"},
+		"what exclusive mode excludes": {func(tree) {}, `/etc/gresnet/gresnet.toml has isolation = "devices", which is for shared mode`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(2, 2))
 			tree := base()
 			c.change(tree)
 			s := siteAt(tree.lay(t, r))
-			s.Mode = "exclusive"
+			s.Mode, s.ForShared = "exclusive", ""
+			if strings.HasPrefix(c.want, "/etc/gresnet/gresnet.toml has isolation") {
+				s.ForShared = `isolation = "devices"`
+			}
 			p := Make(s)
 			if len(p.Refusals) != 1 || !strings.HasPrefix(p.Refusals[0].Text, c.want) || p.Refusals[0].Do == "" || p.Changes() {
 				t.Errorf("%+v, %d edits", p.Refusals, len(p.Edits))

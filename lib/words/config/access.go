@@ -32,6 +32,24 @@ const (
 	CMNo   = "false"
 )
 
+// ForShared returns a key and its value that jobs can have in shared mode alone; empty: there is none.
+func (c Config) ForShared() (key, value string) {
+	if c.SaysDevices() {
+		return "isolation", IsolateDevices
+	}
+	slots := func(h HCA) bool { return h.Kind().Slots() && !(h.Kind().WholeIfOne && h.Count == 1) }
+	if i := slices.IndexFunc(c.HCAs, slots); i >= 0 {
+		return "part", c.HCAs[i].Part
+	}
+	return "", ""
+}
+
+// SaysDevices tells whether some jobs are to be in the node's network.
+func (c Config) SaysDevices() bool {
+	devices := func(p Policy) bool { return p.Isolation == IsolateDevices }
+	return c.Access.Isolation == IsolateDevices || slices.ContainsFunc(c.Policies, devices)
+}
+
 // MovesNothing tells whether jobs get device nodes alone: all else stays where monitors look.
 func (c Config) MovesNothing() bool {
 	network := func(p Policy) bool { return p.Isolation == IsolateNetwork }

@@ -221,6 +221,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"accounting that is elsewhere", "[accounting]\nfile = \"/var/../jobs\"\n", `f:2: accounting.file: "/var/../jobs" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
 		{"metrics that are not to be found", "[metrics]\nfile = \"gresnet.prom\"\n", `f:2: metrics.file: "gresnet.prom" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
 		{"metrics that are not read", "[metrics]\nfile = \"/var/lib/gresnet.txt\"\n", `f:2: metrics.file: "/var/lib/gresnet.txt" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
+		{"key of another table", "[slurm]\nisolation = \"devices\"\n", `f:2: unknown key "slurm.isolation"`, `is "access.isolation" meant?`},
+		{"key of two other tables, before any", "kind = \"auto\"\n", `f:1: unknown key "kind"`, `is "overlay.kind" or "uplink.kind" meant?`},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
 		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason, index"},

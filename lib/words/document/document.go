@@ -22,12 +22,13 @@ type Document struct {
 	text     string
 	lines    map[string]int // line of each key, see linesOf; nil: nobody has asked
 	problems []lineError
-	seen     map[string]string // place of what may be said once, see Table.Once
+	seen     map[string]string   // place of what may be said once, see Table.Once
+	known    map[string][]string // keys of each table, see Table.Allow
 }
 
 // Parse reads the syntax. name is the file's, for errors.
 func Parse(data []byte, name string) (*Document, Table, error) {
-	d := &Document{name: name, text: string(data), seen: map[string]string{}}
+	d := &Document{name: name, text: string(data), seen: map[string]string{}, known: map[string][]string{}}
 	values := map[string]any{}
 	data = withoutComments(data)
 	if err := toml.Unmarshal(data, &values); err != nil {
@@ -73,7 +74,22 @@ func (d *Document) First() error {
 	slices.SortStableFunc(d.problems, func(a, b lineError) int {
 		return cmp.Or(a.line-b.line, strings.Compare(a.text, b.text))
 	})
-	return d.problems[0]
+	first := d.problems[0]
+	if others := d.others(first.key); len(others) > 0 {
+		first.hint = meant(others...)
+	}
+	return first
+}
+
+// others returns the names of a key in the tables that have it.
+func (d *Document) others(key string) (all []string) {
+	for table, keys := range d.known {
+		if key != "" && slices.Contains(keys, key) {
+			all = append(all, join(table, key))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // line returns the line of a key, or that of the table around it if nothing nearer is known.
@@ -95,6 +111,7 @@ type lineError struct {
 	file       string
 	line       int
 	text, hint string
+	key        string // one that its table does not have, and another may
 }
 
 func (e lineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.text) }

@@ -60,16 +60,24 @@ func (t Table) Once(key, thing string) {
 
 // Allow notes keys that are not among the known ones as faults.
 func (t Table) Allow(known ...string) {
+	t.doc.known[t.name] = known
 	for key := range t.values {
 		if slices.Contains(known, key) {
 			continue
 		}
-		do := fmt.Sprintf("GN167 known keys are %s", strings.Join(known, ", "))
+		text := fmt.Sprintf("unknown key %q", join(t.name, key))
 		if near := hint.Nearest(key, known); near != "" {
-			do = fmt.Sprintf("GN168 is %q meant?", join(t.name, near))
+			t.note(key, meant(join(t.name, near)), text)
+			continue
 		}
-		t.note(key, do, fmt.Sprintf("unknown key %q", join(t.name, key)))
+		t.note(key, fmt.Sprintf("GN167 known keys are %s", strings.Join(known, ", ")), text)
+		t.doc.problems[len(t.doc.problems)-1].key = key
 	}
+}
+
+// meant returns the hint for a key that should have another name.
+func meant(names ...string) string {
+	return fmt.Sprintf("GN168 is %s meant?", strings.ReplaceAll(Quoted(names), ", ", " or "))
 }
 
 // Require notes keys that are missing as faults.
