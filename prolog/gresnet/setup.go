@@ -85,7 +85,7 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 		var err error
 		if c.Bool("undo") {
 			cfg := w.Lenient(c)
-			err = undoSetup(w, setupNode(w, c, cfg))
+			err = undoSetup(w, setupNode(w, c, cfg), c.String("config"))
 			fmt.Fprint(w.Stdout, modeLeft(cfg.RDMA.Mode, w.Lenient(c).RDMA.Mode))
 		} else {
 			err = doSetup(w, c)
@@ -261,14 +261,29 @@ func modeLeft(before, after string) string {
 	return "note: the RDMA netns mode is exclusive until a reboot\n"
 }
 
-// undoSetup gives the files back.
-func undoSetup(w *cli.World, node setup.Node) error {
+// undoSetup gives the files back, and says what remains by hand.
+func undoSetup(w *cli.World, node setup.Node, toml string) error {
 	undone, left, err := node.Undo()
 	for _, file := range undone {
 		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
 	}
 	if err != nil {
 		return hint.With(fmt.Errorf("undo setup: %w", err), cmp.Or(hint.Whole(err), "GN294 mend the cause, then run it again; copies of the files are in "+setup.Store))
+	}
+	// Nobody reads it any more: gresnet.service is disabled, and Slurm calls no prolog.
+	if i := slices.Index(left, toml); i >= 0 {
+		fmt.Fprintf(w.Stdout, "left as somebody has changed it: %s\n", toml)
+		undone, left = append(undone, toml), slices.Delete(left, i, i+1)
+	}
+	for _, file := range left {
+		lines, err := node.ByHand(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w.Stdout, "to do by hand: %s\n", file)
+		for _, line := range lines {
+			fmt.Fprintf(w.Stdout, "  %s\n", line)
+		}
 	}
 	if len(left) > 0 {
 		return hint.With(fmt.Errorf("somebody else has changed since, and setup leaves as it is: %s", strings.Join(left, ", ")),

@@ -60,7 +60,8 @@ type record struct {
 type entry struct {
 	Path   string      `json:"path"`
 	Before string      `json:"before"`
-	After  []string    `json:"after"` // one for each run of setup
+	After  []string    `json:"after"`           // one for each run of setup
+	Lines  []string    `json:"lines,omitempty"` // what these took out, after "- ", and put in, after "+ "
 	Copy   string      `json:"copy,omitempty"`
 	Mode   fs.FileMode `json:"mode"`
 	UID    int         `json:"uid"`
@@ -219,9 +220,12 @@ func (n Node) note(r *record, e Edit) error {
 	// version back, and leaves it.
 	if o := r.last(e.Path); o != nil && (now == o.Before || slices.Contains(o.After, now)) {
 		o.After = append(o.After, e.becomes())
+		if len(o.Lines) > 0 { // an older version noted none
+			o.Lines = append(o.Lines, e.difference()...)
+		}
 		return nil
 	}
-	o := entry{Path: e.Path, Before: now, After: []string{e.becomes()}}
+	o := entry{Path: e.Path, Before: now, After: []string{e.becomes()}, Lines: e.difference()}
 	if e.There {
 		info, err := os.Lstat(n.at(e.Path))
 		if err != nil {
@@ -283,11 +287,10 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 		}
 	}
 	undone, kept, err := n.restoreAll(r)
-	for _, o := range kept {
-		if !slices.Contains(left, o.Path) {
-			left = append(left, o.Path)
-		}
+	if err == nil {
+		left, kept, err = n.leftOf(r, kept)
 	}
+	undone = slices.DeleteFunc(undone, func(file string) bool { return slices.Contains(left, file) })
 	if err == nil {
 		err = n.disable(r, &undone)
 	}
@@ -306,6 +309,78 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 		return undone, left, n.write(record{Entries: kept, Dirs: r.Dirs})
 	}
 	return undone, left, n.forget(r)
+}
+
+// ByHand returns what a person must do to a file that Undo has left: the lines to take out, after "- ", and to
+// put back, after "+ ".
+func (n Node) ByHand(file string) ([]string, error) {
+	r, err := n.read()
+	if err != nil {
+		return nil, err
+	}
+	return n.byHand(file, r.Entries)
+}
+
+func (n Node) byHand(file string, entries []entry) (all []string, err error) {
+	data, err := os.ReadFile(n.at(file))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	has := func(line string) bool {
+		return slices.ContainsFunc(slices.Collect(strings.Lines(string(data))), func(l string) bool { return strings.TrimRight(l, "\r\n") == line })
+	}
+	first, made := true, map[string]bool{}
+	for _, o := range entries {
+		if o.Path != file {
+			continue
+		}
+		for _, l := range o.Lines {
+			switch text, put := strings.CutPrefix(l, "+ "); {
+			case put && strings.TrimSpace(text) != "" && has(text) && !made[text]:
+				made[text] = true
+				all = append(all, "- "+text)
+			case !put && first && !has(l[2:]): // a later one took out what a person, or setup, had put in
+				all = append(all, "+ "+l[2:])
+			}
+		}
+		first = false
+	}
+	return all, nil
+}
+
+// leftOf returns the files of entries that Undo keeps, and the entries of these. A file is left no more when a
+// person has given it back: it is as setup found it, or has all of setup's lines as they were.
+func (n Node) leftOf(r record, kept []entry) (left []string, entries []entry, err error) {
+	done := map[string]bool{}
+	for _, o := range kept {
+		is, asked := done[o.Path]
+		if !asked {
+			if is, err = n.givenBack(o.Path, r); err != nil {
+				return nil, nil, err
+			}
+			done[o.Path] = is
+			if !is {
+				left = append(left, o.Path)
+			}
+		}
+		if !is {
+			entries = append(entries, o)
+		}
+	}
+	return left, entries, nil
+}
+
+func (n Node) givenBack(file string, r record) (bool, error) {
+	of := slices.DeleteFunc(slices.Clone(r.Entries), func(o entry) bool { return o.Path != file })
+	now, err := n.state(file)
+	if err != nil || now == of[0].Before {
+		return err == nil, err
+	}
+	if slices.ContainsFunc(of, func(o entry) bool { return len(o.Lines) == 0 }) {
+		return false, nil // an older version noted none
+	}
+	lines, err := n.byHand(file, of)
+	return err == nil && len(lines) == 0, err
 }
 
 // restoreAll gives back all files that nobody else has changed. kept are the entries of the others.

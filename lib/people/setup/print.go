@@ -39,10 +39,18 @@ func (p Plan) PrintController(w io.Writer) {
 
 // added returns the lines that an edit adds.
 func (e Edit) added() (lines []string) {
-	for _, line := range difference(slices.Collect(strings.Lines(string(e.Before))), slices.Collect(strings.Lines(string(e.After)))) {
+	for _, line := range e.difference() {
 		if text, is := strings.CutPrefix(line, "+ "); is {
 			lines = append(lines, strings.TrimSpace(text))
 		}
+	}
+	return lines
+}
+
+// difference returns the lines that an edit takes out, after "- ", and those that it adds, after "+ ".
+func (e Edit) difference() (lines []string) {
+	for _, line := range difference(slices.Collect(strings.Lines(string(e.Before))), slices.Collect(strings.Lines(string(e.After)))) {
+		lines = append(lines, strings.TrimRight(line, "\r\n"))
 	}
 	return lines
 }
@@ -62,8 +70,8 @@ func (p Plan) Print(w io.Writer) {
 			fmt.Fprintf(w, "%s\n", e.Path)
 		}
 		tell(whyOf(e, ""))
-		for _, line := range difference(slices.Collect(strings.Lines(string(e.Before))), slices.Collect(strings.Lines(string(e.After)))) {
-			fmt.Fprintf(w, "  %s\n", strings.TrimRight(line, "\r\n"))
+		for _, line := range e.difference() {
+			fmt.Fprintf(w, "  %s\n", line)
 			if added, is := strings.CutPrefix(line, "+ "); is {
 				tell(whyOf(e, strings.TrimSpace(added)))
 			}

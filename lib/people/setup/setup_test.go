@@ -587,6 +587,66 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	}
 }
 
+func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		n := Node{Root: base().lay(t, r)}
+		if err := n.Do(Make(siteAt(n.Root))); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(n.Root, "etc/slurm/slurm.conf")
+		change := func(f func(text string) string) {
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, []byte(f(string(text))), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		// a person's line, and sometimes a line lost, mended, and lost again
+		change(func(text string) string { return "PartitionName=new Nodes=ALL\n" + text })
+		for range r.IntN(3) {
+			change(func(text string) string { return strings.Replace(text, "GresTypes=", "# was ", 1) })
+			if err := n.Do(Mend(siteAt(n.Root), n.Check)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(func(text string) string { return text + "PartitionName=newer Nodes=ALL\n" })
+		if _, left, err := n.Undo(); err != nil || !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
+			t.Fatalf("left %v: %v", left, err)
+		}
+		lines, err := n.ByHand("/etc/slurm/slurm.conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
+			if _, left, err := n.Undo(); err != nil || len(left) != 1 {
+				t.Fatalf("seed %d: before %q is done it leaves %v: %v", seed, l, left, err)
+			}
+			change(func(text string) string {
+				if put, is := strings.CutPrefix(l, "+ "); is {
+					return text + put + "\n"
+				}
+				return strings.ReplaceAll("\n"+text, "\n"+l[2:]+"\n", "\n")[1:]
+			})
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "gresnet") || !strings.Contains(string(text), "PartitionName=new ") {
+			t.Errorf("seed %d: by %q the file becomes\n%s", seed, lines, text)
+		}
+		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+			t.Fatalf("seed %d: after %q it leaves %v: %v:\n%s", seed, lines, left, err, text)
+		}
+		if now, err := os.ReadFile(file); err != nil || string(now) != string(text) {
+			t.Errorf("seed %d: undo changed a person's file: %v", seed, err)
+		}
+	}
+}
+
 func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -695,11 +755,11 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 			t["etc/slurm/slurm.conf"] += "PluginDir=/opt/slurm\n"
 			t["opt/slurm/auth_munge.so"] = "ELF"
 		}, "spank_gresnet.so is not in /opt/slurm: no step would start with required spank_gresnet.so batch=auto"},
-		"a NIC without a file": {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic Count=4\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: Name=nic Count=4"},
-		"an optional plugin":   {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
-		"no slurm.conf":        {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
-		"NoHold":               {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},
-		"a mode of the site's": {func(t tree) { t["etc/gresnet/gresnet.toml"] = "[rdma]\nmode = \"shared\"\n" }, "/etc/gresnet/gresnet.toml has a table [rdma] already"},
+		"a NIC without a file":         {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic Count=4\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: Name=nic Count=4"},
+		"an optional plugin":           {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
+		"no slurm.conf":                {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
+		"NoHold":                       {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},
+		"a mode of the site's":         {func(t tree) { t["etc/gresnet/gresnet.toml"] = "[rdma]\nmode = \"shared\"\n" }, "/etc/gresnet/gresnet.toml has a table [rdma] already"},
 		"what exclusive mode excludes": {func(tree) {}, `/etc/gresnet/gresnet.toml has isolation = "devices", which is for shared mode`},
 	} {
 		t.Run(name, func(t *testing.T) {
