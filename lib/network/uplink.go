@@ -264,11 +264,11 @@ func (s *Uplink) configure(w *world.World) error {
 
 // address gives a macvlan the address and routes that the site says.
 func (s *Uplink) address(u virtual.Uplink) error {
-	if err := virtual.Give(u.Index, netip.PrefixFrom(s.Address, s.Pool.Bits)); err != nil {
+	if err := virtual.Give(u.Place, netip.PrefixFrom(s.Address, s.Pool.Bits)); err != nil {
 		return err
 	}
 	for _, to := range s.Pool.Routes {
-		if err := (virtual.Route{To: to, Gateway: s.Pool.Gateway}).Add(u.Index); err != nil {
+		if err := (virtual.Route{To: to, Gateway: s.Pool.Gateway}).Add(u.Place); err != nil {
 			return err
 		}
 	}
@@ -282,15 +282,15 @@ func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
 	from := s.known()
 	var err error
 	if s.isNode() {
-		err = virtual.SetMTU(u.Index, s.Over.Link.MTU)
+		err = virtual.SetMTU(u.Place, s.Over.Link.MTU)
 	} else {
 		err = virtual.GiveLoopback(s.Address)
 	}
 	if err == nil {
-		err = virtual.Open(u.Index)
+		err = virtual.Open(u.Place)
 	}
 	if err == nil {
-		err = virtual.Join(u.Index, s.Pool.Gateway, u.HostMAC)
+		err = virtual.Join(u.Place, s.Pool.Gateway, u.HostMAC)
 	}
 	for _, to := range s.Pool.Routes {
 		r := virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, Onlink: true}
@@ -300,11 +300,11 @@ func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
 			r.Table, r.Metric = virtual.OutTable, r.Metric+1
 		}
 		if err == nil && to != netip.PrefixFrom(from, 32) {
-			err = r.Add(u.Index)
+			err = r.Add(u.Place)
 		}
 	}
 	if err == nil && s.isNode() {
-		err = nft.Translate(u.Index, s.Address, from)
+		err = nft.Translate(u.Place, s.Address, from)
 	}
 	if err == nil && calls != nil {
 		block := calls.Ports[0]
@@ -342,11 +342,11 @@ func (s *Uplink) serve(u virtual.Uplink) error {
 			hops[gateway] = append(hops[gateway], a)
 		}
 	}
-	err := virtual.TakeAnswers(u.Index)
+	err := virtual.TakeAnswers(u.Place)
 	for gateway, nodes := range hops {
 		if err == nil {
 			r := virtual.Route{Gateway: gateway, From: from, Table: virtual.ServicesTable, Onlink: gateway.IsValid()}
-			err = r.AddAll(u.Index, virtual.Networks(nodes))
+			err = r.AddAll(u.Place, virtual.Networks(nodes))
 		}
 	}
 	if err == nil {

@@ -19,7 +19,8 @@ import (
 type Uplink struct {
 	Kind  string           // Veth or Macvlan; an older prolog's may be ipvlan
 	Name  string           // in the job, when it is made
-	Index int              // in the job, where no other interface can have so high a one
+	Index int              // of a macvlan in the job, of a veth's end on the node: no other interface can have so high a one
+	Place int              // its index in the job
 	MAC   net.HardwareAddr // in the job
 
 	// Host is the end of a veth on the node. When it is deleted, so is the job's end.
@@ -45,8 +46,9 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	mac := func(first byte) net.HardwareAddr { return append(net.HardwareAddr{first, 0x67}, a[:]...) }
 	id := int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3])
 	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06)}
+	u.Place = u.Index
 	if kind == Veth {
-		u.Host, u.HostMAC = host, mac(0x0a)
+		u.Host, u.HostMAC, u.Place = host, mac(0x0a), lastPlace
 	}
 	return u
 }
@@ -58,6 +60,10 @@ func uplinkIndex(id int) int {
 	const low = 1<<14 - 1
 	return UplinkBit | 1<<24 | id&^low<<2 | 1<<14 | id&low
 }
+
+// lastPlace is a veth's index in the job. Linux 6.1 lists interfaces by the last eight bits of their
+// index: programs that take the first one beside lo must find the job's interface with the node's address.
+const lastPlace = UplinkBit | 1<<24 | 1<<14 | 0xff
 
 // MakeUplink makes an uplink in the namespace behind a file descriptor. One message makes all of
 // it, so there is never half of one, and it never is in the calling thread's namespace.
@@ -90,7 +96,7 @@ func (u Uplink) addPair(nsfd int) error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated(u.Kind))
 	job := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
-	nl.NewIfInfomsgChild(job, unix.AF_UNSPEC).Index = int32(u.Index)
+	nl.NewIfInfomsgChild(job, unix.AF_UNSPEC).Index = int32(u.Place)
 	job.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(u.Name))
 	job.AddRtAttr(unix.IFLA_ADDRESS, u.MAC)
 	job.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(nsfd)))

@@ -35,6 +35,17 @@ func TestNoTwoUplinksHaveOneIndexAndNoneLooksLikeAnothersInAJob(t *testing.T) {
 	}
 }
 
+// Linux 6.1 lists interfaces by the last eight bits of their index, and those of equal bits in any order.
+func TestAVethIsAfterAllOtherInterfacesInAJobsLists(t *testing.T) {
+	for _, address := range []string{"198.19.0.1", "198.19.0.2", "198.19.1.0", "198.19.15.255"} {
+		u := virtual.UplinkOf("veth", "job7", netip.MustParseAddr(address))
+		short := u.Place & 0xffff
+		if u.Place <= virtual.UplinkBit || u.Place > 1<<31-1 || u.Place&0xff != 0xff || short < 1<<14 || short >= 1<<15 {
+			t.Errorf("%s: index %#x in the job", address, u.Place)
+		}
+	}
+}
+
 func TestAnUplinkIsDeletedAndNoOther(t *testing.T) {
 	ns := netnstest.New(t)
 	u := virtual.UplinkOf("veth", "job7", netip.MustParseAddr("10.0.64.9"))
@@ -78,20 +89,20 @@ func TestAnUplinkOfEachKindIsMadeInTheJobWithItsIndexAndMACAndLeadsOut(t *testin
 		u.Name = "up0"
 		within(t, node, func() error { return virtual.MakeUplink(u, index, job.FD()) })
 		within(t, job, func() error {
-			if err := virtual.Give(u.Index, netip.PrefixFrom(address, 24)); err != nil {
+			if err := virtual.Give(u.Place, netip.PrefixFrom(address, 24)); err != nil {
 				return err
 			}
-			if err := virtual.SetMTU(u.Index, 1400); err != nil {
+			if err := virtual.SetMTU(u.Place, 1400); err != nil {
 				return err
 			}
-			if err := (virtual.Route{To: netip.MustParsePrefix("10.9.0.0/16"), From: address, Metric: 5}).Add(u.Index); err != nil {
+			if err := (virtual.Route{To: netip.MustParsePrefix("10.9.0.0/16"), From: address, Metric: 5}).Add(u.Place); err != nil {
 				return err
 			}
-			return virtual.Route{To: netip.MustParsePrefix("0.0.0.0/0"), Gateway: gateway, Metric: 7}.Add(u.Index)
+			return virtual.Route{To: netip.MustParsePrefix("0.0.0.0/0"), Gateway: gateway, Metric: 7}.Add(u.Place)
 		})
 		got := job.IP("-o link show up0") + job.IP("-o -4 addr show up0") + job.IP("-4 route show dev up0")
 		for _, want := range []string{
-			fmt.Sprint(u.Index, ": up0@"), "mtu 1400", "06:67:0a:00:00:09", "inet 10.0.0.9/24 scope global",
+			fmt.Sprint(u.Place, ": up0@"), "mtu 1400", "06:67:0a:00:00:09", "inet 10.0.0.9/24 scope global",
 			"10.9.0.0/16 proto static scope link src 10.0.0.9 metric 5", "default via 10.0.0.1 proto static metric 7",
 		} {
 			if !strings.Contains(got, want) {

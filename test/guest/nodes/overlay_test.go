@@ -146,12 +146,12 @@ func TestSrunInAStepStartsStepsOnAllOfTheJobsNodes(t *testing.T) {
 	twoNodes(t)
 	before := pictures(t)
 	withAWayOut(t)
-	const step = "srun -N 1 -n 1 -w %s srun --overlap -N 2 -n 2 --label bash -c 'echo $SLURMD_NODENAME has $(ip -o -4 addr show dev uplink0 | wc -l) addresses on its way out'"
+	const step = "srun -N 1 -n 1 -w %s srun --overlap -N 2 -n 2 --label bash -c 'echo $SLURMD_NODENAME has $(ip -o -4 addr show dev uplink0 | wc -l) addresses on its way out, and lists $(ip -o link show | tail -1 | grep -o uplink0) last'"
 	for _, from := range []string{"node1", "node2"} {
 		job := vm.Submit(t, "alice", "-N 2 -n 2 --gres=nic:1", fmt.Sprintf(step, from))
 		endedOnBoth(t, job)
 		out := vm.Run(t, "cat /tmp/"+job+".out")
-		for _, want := range []string{"0: node1 has 0 addresses", "1: node2 has 0 addresses"} {
+		for _, want := range []string{"0: node1 has 0 addresses on its way out, and lists uplink0 last", "1: node2 has 0 addresses on its way out, and lists uplink0 last"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("from %s, wanted %q:\n%s", from, want, out)
 			}
