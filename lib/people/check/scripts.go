@@ -107,7 +107,7 @@ func copyOurs(key, pattern, dir string) string {
 // says so itself; of others the signs of the runs since they changed do. add is how a call can be had.
 func (s Site) calls(files []script, changed time.Time, key, program, add string) []Finding {
 	if missed := s.Signs.MissedSince(changed); key == "Prolog" && missed != nil {
-		return []Finding{fail("slurm.conf", "GN425 let "+key+" come to gresnet-prolog, and end with its exit code", "%s at %s: %s", key, missed.At.Format(time.DateTime), strings.TrimPrefix(missed.Text, "gresnet: "))}
+		return []Finding{fail("slurm.conf", "GN425 restart slurmctld and slurmd if slurm.conf has changed since; else let "+key+" come to gresnet-prolog, and end with its exit code", "%s at %s: %s", key, missed.At.Format(time.DateTime), strings.TrimPrefix(missed.Text, "gresnet: "))}
 	}
 	for i, f := range files {
 		if slurm.CallOf(s.Root, f.file, program) == slurm.Calls {
