@@ -61,11 +61,13 @@ const (
 // node have the same, whatever names their jobs give them. place is the HCA's in the node table.
 // Open MPI keeps 16 bits of an index (opal/mca/if/if.h:opal_if_t), and takes two interfaces with the
 // same 16 bits for one. So bit 13 is set, unlike in the kernel's small indices, and bits 14 and 15
-// are not, unlike in uplinks' and overlays' indices.
+// are not, unlike in uplinks' and overlays' indices. Linux 6.1 lists interfaces by the last eight bits:
+// a child comes after the interface with the node's address, and before uplink0. Bit 26 was not set by
+// older prologs, whose children the node may still have.
 func ChildIndex(place int, port uint32, slot int) int {
-	id := (place*mostPorts+int(port%mostPorts))*mostSlots + slot
-	const low = 1<<13 - 1
-	return UplinkBit | childBit | (id&^low<<3)&(childBit-1) | 1<<13 | id&low
+	rest := place>>6<<11 | slot%mostSlots*mostPorts | int(port%mostPorts)
+	short := 1<<13 | rest&0x1f<<8 | 0x80 | place&0x3f
+	return UplinkBit | childBit | 1<<26 | rest>>14&3<<27 | rest>>5&0x1ff<<16 | short
 }
 
 // ChildMAC returns the MAC for a slot's child of an interface. It is the same for each job that has

@@ -27,6 +27,9 @@ func TestNoTwoChildrenHaveOneIndexAndNoneLooksLikeAnothersInAJob(t *testing.T) {
 				if index <= 0 || index > 1<<31-1 || index&(virtual.UplinkBit|virtual.UplinkBit>>1|virtual.UplinkBit>>5) != virtual.UplinkBit|virtual.UplinkBit>>5 {
 					t.Errorf("%s: index %#x", who, index)
 				}
+				if last := index & 0xff; last < 0x80 || last == 0xff {
+					t.Errorf("%s: index %#x is not between the node's interfaces and the uplink in a list by its last eight bits", who, index)
+				}
 				if short := index & 0xffff; short < 1<<13 || short >= 1<<14 {
 					t.Errorf("%s: index %#x is %d to a program that keeps 16 bits", who, index, short)
 				}
