@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // ErrHeldUp means that the work was not done in time and is still under way.
@@ -40,7 +41,7 @@ func New(name string, run func(args []string, say Say) error) Task {
 		if text, err := unix.BytePtrFromString(name); err == nil {
 			_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0)
 		}
-		if run(os.Args[1:], say) != nil || say(done, -1) != nil {
+		if say(at, -1) != nil || run(os.Args[1:], say) != nil || say(done, -1) != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -54,7 +55,7 @@ type Say func(message string, fd int) error
 // At says what the task looks at now. Who leaves it behind can tell then whose fault that is.
 func (s Say) At(what string) error { return s(at+what, -1) }
 
-// What a task says besides: what it is at, and that it has done all.
+// What a task says besides: what it is at, first that it has begun, and that it has done all.
 const (
 	at   = "at "
 	done = "done"
@@ -87,13 +88,23 @@ type Process struct {
 	rights []byte
 }
 
-// Ask starts a task, and hears it: see Listen.
+// Ask starts a task, and hears it: see Listen. The time until then begins when the task does: how long a program
+// takes to start is for the node's load to decide, and for nobody whom the task asks.
 func (p Task) Ask(until time.Time, most time.Duration, hear func(message string, fd int) error, args ...string) (where string, err error) {
+	left := time.Until(until)
 	process, err := p.Start(nil, args...)
 	if err != nil {
 		return "", err
 	}
-	return process.Listen(until, most, hear)
+	return process.ask(left, most, hear)
+}
+
+func (p *Process) ask(left, most time.Duration, hear func(message string, fd int) error) (where string, err error) {
+	if _, _, err := p.hear(time.Now().Add(poll.TaskStart)); err != nil {
+		p.leave()
+		return "", err
+	}
+	return p.Listen(time.Now().Add(left), most, hear)
 }
 
 // Start starts a task, in the calling thread's namespaces. It keeps a file open, such as a lock, until it ends;

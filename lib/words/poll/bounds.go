@@ -95,6 +95,8 @@ const (
 	// only a missing answer takes so long.
 	NFTables = 30 * time.Second
 
+	// TaskStart: a program of ours starts, on a node with many busy processes for each processor.
+	TaskStart = 20 * time.Second
 	// NamespaceSearch: a search of all network namespaces, and its look at one process: the kernel asks
 	// users' own file servers about users' files.
 	NamespaceSearch = 30 * time.Second
