@@ -3,11 +3,13 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
@@ -28,8 +30,9 @@ type Trial struct {
 	made bool // this node had no state directory before the trial
 }
 
-// BeginTrial makes the state directory if there is none, and keeps other trials away.
-func (n *Host) BeginTrial(ctx context.Context) (*Trial, error) {
+// BeginTrial makes the state directory if there is none, keeps other trials away, and sets an RDMA netns mode;
+// "": the node stays in its own.
+func (n *Host) BeginTrial(ctx context.Context, mode rdma.Mode) (*Trial, error) {
 	t := &Trial{made: !n.State.IsMade()}
 	if err := n.State.Make(); err != nil {
 		return nil, err
@@ -52,6 +55,9 @@ func (n *Host) BeginTrial(ctx context.Context) (*Trial, error) {
 		if err = os.Mkdir(t.Cgroup, 0o755); errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
+	}
+	if err == nil && mode != "" {
+		err = n.setTrialMode(ctx, mode)
 	}
 	if err == nil {
 		err = n.readyTrial(ctx)
@@ -76,17 +82,53 @@ func (n *Host) lockTrial() (*lock.File, error) {
 	return held, nil
 }
 
-// forgetTrial removes the cgroup of a trial that was killed.
-func (n *Host) forgetTrial() error {
-	if _, err := os.Lstat(n.trialCgroup()); err != nil {
+// forgetTrial removes the cgroup of a trial that was killed, and gives the node its mode.
+func (n *Host) forgetTrial(ctx context.Context) error {
+	_, cgroup := os.Lstat(n.trialCgroup())
+	_, mode := os.Lstat(n.modeBefore())
+	if cgroup != nil && mode != nil {
 		return nil
 	}
 	held, err := n.lockTrial()
 	if err != nil {
-		return nil // the trial that runs removes it
+		return nil // the trial that runs does it
 	}
 	_ = os.Remove(n.trialCgroup())
-	return held.Close()
+	return hint.Join(n.resetMode(ctx), held.Close())
+}
+
+// modeBefore returns a link to the RDMA netns mode that the node had before a trial set another one.
+func (n *Host) modeBefore() string { return filepath.Join(string(n.State), "trial-mode") }
+
+// setTrialMode sets the node's RDMA netns mode, if no job holds an HCA, and notes the one that it had.
+func (n *Host) setTrialMode(ctx context.Context, mode rdma.Mode) error {
+	return n.afterEarlier(ctx, job.Job{ID: TrialJob}, func() error {
+		if n.remembers() {
+			return hint.With(fmt.Errorf("set the RDMA netns mode to %s: HCAs are in use", mode), "GN811 drain the node; gresnet status says who has them")
+		}
+		return n.setMode(ctx, mode, func(before rdma.Mode) error {
+			err := os.Symlink(string(before), n.modeBefore())
+			if err == nil || errors.Is(err, fs.ErrExist) { // a killed trial noted the node's
+				return nil
+			}
+			return n.State.Fault(err)
+		})
+	})
+}
+
+// resetMode gives the node the mode that it had before a trial.
+func (n *Host) resetMode(ctx context.Context) error {
+	before, err := os.Readlink(n.modeBefore())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = n.setMode(ctx, rdma.Mode(before), func(rdma.Mode) error { return nil })
+	}
+	if err != nil {
+		return opened.Remains(err)
+	}
+	return state.Remove(n.modeBefore())
 }
 
 func (n *Host) trialCgroup() string { return filepath.Join(n.Guard.Cgroup, "gresnet-try") }
@@ -120,8 +162,8 @@ func (n *Host) isInUse() bool {
 // End ends the trial. A node that had no state directory is as if it had none afterwards, unless prologs have
 // run meanwhile or something remains to be done: the directory decides what later runs expect of jobs.
 func (t *Trial) End(n *Host) error {
-	var err error
-	if t.made && !n.isInUse() && !n.remembers() {
+	err := n.resetMode(context.Background()) // also after Ctrl-C
+	if err == nil && t.made && !n.isInUse() && !n.remembers() {
 		if err = n.State.Unmake(); err == nil && !n.State.IsMade() {
 			err = state.Remove(n.madeByTrial())
 		}

@@ -51,12 +51,12 @@ func TestATrialsLeaseAndCgroupAreSparedWhileTheTrialRunsAndSweptAfterIt(t *testi
 		_, err := os.Lstat(path)
 		return err == nil
 	}
-	trial, err := n.BeginTrial(t.Context())
+	trial, err := n.BeginTrial(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	leave(t, n)
-	if _, err := n.BeginTrial(t.Context()); err == nil || !strings.Contains(err.Error(), "another gresnet try runs") {
+	if _, err := n.BeginTrial(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "another gresnet try runs") {
 		t.Errorf("a second trial: %v", err)
 	}
 	for _, s := range []Sweep{{}, {Boot: true}, {Jobs: []uint32{TrialJob}}} {
@@ -82,7 +82,7 @@ func TestATrialLeavesNoStateDirectoryWhereThereWasNone(t *testing.T) {
 	}{
 		{"nothing has run here", func(*Host) {}, func(*Host) {}, false},
 		{"an earlier trial was killed", func(n *Host) {
-			trial, err := n.BeginTrial(context.Background())
+			trial, err := n.BeginTrial(context.Background(), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestATrialLeavesNoStateDirectoryWhereThereWasNone(t *testing.T) {
 	} {
 		n := trialNode(t)
 		c.before(n)
-		trial, err := n.BeginTrial(t.Context())
+		trial, err := n.BeginTrial(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

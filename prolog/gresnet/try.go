@@ -7,6 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/people/trial"
 	"gresnet/lib/words/hint"
@@ -38,11 +39,13 @@ named); 1 some are not; 2 something remains to be undone.
 Examples:
   gresnet try
   gresnet try --rounds 10 --kill 50 --report try.json mlx5_0
+  gresnet try --mode exclusive
   gresnet try --all-at-once`,
 		Flags: []urfave.Flag{
 			&urfave.IntFlag{Name: "rounds", Usage: "have each go into a job `N` times", Value: 1},
 			&urfave.IntFlag{Name: "kill", Usage: "kill a prolog or an epilog `N` times besides"},
 			&urfave.BoolFlag{Name: "all-at-once", Usage: "have all go into one job", DisableDefaultText: true},
+			&urfave.StringFlag{Name: "mode", Usage: "be in RDMA netns `MODE` meanwhile: shared, exclusive"},
 			&urfave.StringFlag{Name: "peer", Usage: "have each send to `HOST`, where ib_write_bw waits"},
 			&urfave.StringFlag{Name: "report", Usage: "write what may be published to `FILE`: JSON, or text if .txt"},
 			&urfave.StringFlag{Name: "as", Hidden: true},
@@ -69,7 +72,7 @@ func try(w *cli.World, c *urfave.Context) error {
 	}
 	t := trial.Trial{
 		Host: n, Version: cli.Version(), Self: self, Names: c.Args().Slice(),
-		Rounds: c.Int("rounds"), Kills: c.Int("kill"), Together: c.Bool("all-at-once"), Peer: c.String("peer"),
+		Rounds: c.Int("rounds"), Kills: c.Int("kill"), Together: c.Bool("all-at-once"), Mode: rdma.Mode(c.String("mode")), Peer: c.String("peer"),
 		Say: func(format string, a ...any) { fmt.Fprintf(w.Stderr, format+"\n", a...) },
 	}
 	found, err := t.Run(ctx)

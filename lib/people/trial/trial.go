@@ -35,13 +35,14 @@ import (
 // Trial is one call of gresnet try.
 type Trial struct {
 	Host     *host.Host
-	Self     []string // the program that plays the parts, and its arguments before the part's name
-	Names    []string // of HCAs; none: all that jobs can have
-	Rounds   int      // how often each HCA goes into a job and comes back; 1 at least
-	Kills    int      // how often a prolog or an epilog is killed after that
-	Together bool     // all HCAs go into one job
-	Peer     string   // the host to which each sends from the job; empty: none
-	Version  string   // gresnet's
+	Self     []string  // the program that plays the parts, and its arguments before the part's name
+	Names    []string  // of HCAs; none: all that jobs can have
+	Rounds   int       // how often each HCA goes into a job and comes back; 1 at least
+	Kills    int       // how often a prolog or an epilog is killed after that
+	Together bool      // all HCAs go into one job
+	Mode     rdma.Mode // the RDMA netns mode for the trial; empty: the node's
+	Peer     string    // the host to which each sends from the job; empty: none
+	Version  string    // gresnet's
 	Say      func(format string, a ...any)
 
 	node   *lease.Host
@@ -67,13 +68,13 @@ func (h *hca) fault(format string, a ...any) { h.Faults = append(h.Faults, fmt.S
 func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
 	t.node, t.lines = lease.On(t.Host), map[string]int{}
 	t.report = &report.Trial{Gresnet: t.Version, Kernel: read("/proc/sys/kernel/osrelease"), Slurm: slurmVersion(ctx)}
-	if t.Rounds < 1 || t.Kills < 0 {
-		return nil, hint.With(errors.New("--rounds is 1 at least, --kill 0"), "GN634 see gresnet try --help")
+	if t.Rounds < 1 || t.Kills < 0 || t.Mode != "" && t.Mode != rdma.Shared && t.Mode != rdma.Exclusive {
+		return nil, hint.With(errors.New("--rounds is 1 at least, --kill 0, --mode shared or exclusive"), "GN634 see gresnet try --help")
 	}
 	if err := hint.Join(t.checkPeer(), isIdle()); err != nil {
 		return nil, err
 	}
-	held, err := t.node.BeginTrial(ctx)
+	held, err := t.node.BeginTrial(ctx, t.Mode)
 	if err != nil {
 		return nil, err
 	}

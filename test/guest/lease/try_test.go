@@ -117,10 +117,10 @@ func TestTryFindsALinkThatDoesNotComeUp(t *testing.T) {
 }
 
 // trying starts gresnet try, and stops it when its lease counts.
-func trying(t *testing.T) (cmd *exec.Cmd, out *bytes.Buffer) {
+func trying(t *testing.T, arguments ...string) (cmd *exec.Cmd, out *bytes.Buffer) {
 	t.Helper()
 	out = &bytes.Buffer{}
-	cmd = exec.Command(vm.Repo()+"/bin/gresnet", "try", "--rounds", "1000")
+	cmd = exec.Command(vm.Repo()+"/bin/gresnet", append([]string{"try", "--rounds", "1000"}, arguments...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -193,4 +193,68 @@ func TestWhatATrialLeftThatWasKilledIsGivenBack(t *testing.T) {
 		}
 		vm.Same(t, before)
 	}
+}
+
+func TestATrialInAnotherModeLeavesTheNodeInItsOwn(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	own := vm.Mode(t)
+	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[own]
+	before := vm.Picture(t)
+	home := func(after string) {
+		t.Helper()
+		if now := vm.Mode(t); now != own {
+			t.Fatalf("after %s the node is in %s mode", after, now)
+		}
+		if _, err := os.Lstat("/run/gresnet/trial-mode"); err == nil {
+			t.Errorf("after %s the note of the mode is there", after)
+		}
+		vm.Same(t, before)
+	}
+	out, code := vm.Command(t, "gresnet try --mode "+other+" "+strings.Join(names, " "))
+	if code != 0 || goodHCAs(out) != len(names) || strings.Count(out, " "+other+" ") != len(names) {
+		t.Errorf("exit %d, wanted %d good HCAs in %s mode:\n%s", code, len(names), other, out)
+	}
+	home("a trial")
+	for _, end := range []string{"an interrupt", "gresnet sweep", "gresnet try " + names[0], "gresnet sweep --boot"} {
+		cmd, said := trying(t, "--mode", other)
+		if now := vm.Mode(t); now != other {
+			t.Errorf("a trial in %s mode is in %s mode", other, now)
+		}
+		if end == "an interrupt" {
+			for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGCONT} {
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+				t.Errorf("after an interrupt: %s:\n%s", cmd.ProcessState, said)
+			}
+		} else {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait()
+			if out, code := vm.Command(t, end); code != 0 {
+				t.Errorf("%s: exit %d: %s", end, code, out)
+			}
+		}
+		home(end)
+	}
+	if out, code := vm.Command(t, "gresnet try --mode open "+names[0]); code != 1 || !strings.Contains(out, "GN634") {
+		t.Errorf("a mode that there is not: exit %d: %s", code, out)
+	}
+	if out, code := vm.ByHand(t, "prolog", vm.LawJob); code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	if out, code := vm.Command(t, "gresnet try --mode "+other+" "+names[0]); code != 1 || !strings.Contains(out, "GN811") {
+		t.Errorf("while a job holds HCAs: exit %d: %s", code, out)
+	}
+	if now := vm.Mode(t); now != own {
+		t.Errorf("under a job the node is in %s mode now", now)
+	}
+	if out, code := vm.ByHand(t, "epilog", vm.LawJob); code != 0 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	home("a job")
 }
