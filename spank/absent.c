@@ -141,6 +141,13 @@ static bool asked(const job_info_t *info, const struct expected *expected)
 	return false;
 }
 
+/* is_over tells whether a job that wanted signs has ended: slurmctld no longer says then what it asked for. slurmd may
+ * begin a step of it all the same, when the job was canceled because its prolog failed. */
+static bool is_over(const job_info_t *info, const struct expected *expected)
+{
+	return info->start_time >= expected->since && (info->job_state & JOB_STATE_BASE) > JOB_SUSPENDED;
+}
+
 /* ask_slurmctld returns 1 if the job asked for HCAs, 0 if it did not, -1 if nobody knows. */
 static int ask_slurmctld(uint32_t job, const struct expected *expected)
 {
@@ -151,7 +158,7 @@ static int ask_slurmctld(uint32_t job, const struct expected *expected)
 		goto out;
 	for (uint32_t i = 0; i < all->record_count && rc != 1; i++)
 		if (JOB_OF(&all->job_array[i]) == job)
-			rc = asked(&all->job_array[i], expected);
+			rc = asked(&all->job_array[i], expected) ? 1 : -is_over(&all->job_array[i], expected);
 out:
 	if (all)
 		slurm_free_job_info_msg(all);

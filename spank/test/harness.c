@@ -483,6 +483,8 @@ static void has_gpus(void) { slurm.gres = "gpu:h100:4(IDX:0-3)"; }
 static void has_nic(void) { slurm.gres = "gpu:4(IDX:0,2-4),nic:hdr:2(IDX:0,3)"; }
 static void has_counted_nic(void) { slurm.gres = "nic:hdr(CNT:2)"; }
 static void has_none(void) { slurm.gres = "nic:0(IDX:),nic(CNT:0),nicer:2(IDX:0-1)"; }
+static void is_canceled(void) { slurm.gres = ""; slurm.state = JOB_CANCELLED | JOB_COMPLETING; }
+static void canceled_before(void) { is_canceled(); slurm.started = 1; }
 static void nic_before(void) { has_nic(); slurm.started = time(NULL) - 120; }
 static void nic_after(void) { has_nic(); slurm.started = time(NULL) - 30; }
 static void gpus_before(void) { has_gpus(); slurm.started = time(NULL) - 120; }
@@ -893,6 +895,8 @@ static const struct row rows[] = {
 	{"no sign, and no GRES that is meant", OUTSIDE, NULL, .spoil = expect_nic, .task = has_none, .then = not_missed},
 	{"no sign, where all jobs leave one", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all, .task = has_none, .then = missed},
 	{"no sign, of a job that is older than signs", OUTSIDE, NULL, .spoil = expect_all, .task = began_before, .then = not_missed},
+	{"no sign, of a job that is canceled", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .task = is_canceled, .then = missed},
+	{"no sign, of a canceled job that is older than signs", OUTSIDE, NULL, .spoil = expect_nic, .task = canceled_before, .then = not_missed},
 	{"no sign, of a prolog that leaves none", OUTSIDE, NULL, .spoil = older_prolog, .task = has_nic, .then = not_asked},
 	{"no sign, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_signs, .task = has_nic, .then = not_asked},
 	{"no sign, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},

@@ -183,6 +183,7 @@ int slurm_load_job(job_info_msg_t **all, uint32_t job, uint16_t flags)
 		info->job_id = job + 1 - i;
 #endif
 		info->start_time = slurm.started;
+		info->job_state = slurm.state;
 		info->gres_detail_cnt = 1;
 		info->gres_detail_str = calloc(1, sizeof(char *));
 		if (!info->gres_detail_str || !(info->gres_detail_str[0] = strdup(i ? slurm.gres : "nic:9(IDX:0-8)")))

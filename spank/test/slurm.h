@@ -20,6 +20,7 @@ struct slurm {
 	spank_err_t tasks_error;    /* what asking for the tasks gives */
 	const char *gres;           /* what slurmctld says that the job has on this node; NULL: it does not answer */
 	time_t started;             /* when it says that the job started */
+	uint32_t state;             /* and which state it is in */
 	unsigned asked;             /* how often it was asked */
 	struct spank_option option; /* the one that the plugin registered */
 	char said[4096];            /* every slurm_error, a line each */
