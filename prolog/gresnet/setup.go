@@ -261,7 +261,7 @@ func modeLeft(before, after string) string {
 	return "note: the RDMA netns mode is exclusive until a reboot\n"
 }
 
-// undoSetup gives the files back, and says what remains by hand.
+// undoSetup gives the files back, and prints what a person must do to those that it leaves.
 func undoSetup(w *cli.World, node setup.Node, toml string) error {
 	undone, left, err := node.Undo()
 	for _, file := range undone {

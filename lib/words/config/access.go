@@ -44,7 +44,7 @@ func (c Config) ForShared() (key, value string) {
 	return "", ""
 }
 
-// SaysDevices tells whether some jobs are to be in the node's network.
+// SaysDevices tells whether [access] or a policy has isolation = "devices".
 func (c Config) SaysDevices() bool {
 	devices := func(p Policy) bool { return p.Isolation == IsolateDevices }
 	return c.Access.Isolation == IsolateDevices || slices.ContainsFunc(c.Policies, devices)
