@@ -30,8 +30,7 @@ type Trial struct {
 	made bool // this node had no state directory before the trial
 }
 
-// BeginTrial makes the state directory if there is none, keeps other trials away, and sets an RDMA netns mode;
-// "": the node stays in its own.
+// BeginTrial makes the state directory if there is none, keeps other trials away, and sets an RDMA netns mode if one is given.
 func (n *Host) BeginTrial(ctx context.Context, mode rdma.Mode) (*Trial, error) {
 	t := &Trial{made: !n.State.IsMade()}
 	if err := n.State.Make(); err != nil {
@@ -94,7 +93,10 @@ func (n *Host) forgetTrial(ctx context.Context) error {
 		return nil // the trial that runs does it
 	}
 	_ = os.Remove(n.trialCgroup())
-	return hint.Join(n.resetMode(ctx), held.Close())
+	if !n.remembers() { // else a later sweep resets it: the kernel changes no mode under a job
+		err = n.resetMode(ctx)
+	}
+	return hint.Join(err, held.Close())
 }
 
 // modeBefore returns a link to the RDMA netns mode that the node had before a trial set another one.
@@ -107,11 +109,10 @@ func (n *Host) setTrialMode(ctx context.Context, mode rdma.Mode) error {
 			return hint.With(fmt.Errorf("set the RDMA netns mode to %s: HCAs are in use", mode), "GN811 drain the node; gresnet status says who has them")
 		}
 		return n.setMode(ctx, mode, func(before rdma.Mode) error {
-			err := os.Symlink(string(before), n.modeBefore())
-			if err == nil || errors.Is(err, fs.ErrExist) { // a killed trial noted the node's
-				return nil
+			if err := os.Symlink(string(before), n.modeBefore()); err != nil && !errors.Is(err, fs.ErrExist) {
+				return n.State.Fault(err)
 			}
-			return n.State.Fault(err)
+			return nil // or a killed trial noted the node's own
 		})
 	})
 }

@@ -257,4 +257,24 @@ func TestATrialInAnotherModeLeavesTheNodeInItsOwn(t *testing.T) {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	home("a job")
+	cmd, _ := trying(t, "--mode", other)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	trial := strings.TrimPrefix(trialLease, "/run/gresnet/jobs/")
+	vm.Run(t, "SLURM_JOB_ID="+trial+" "+vm.Repo()+"/bin/gresnet-epilog")
+	if out, code := vm.ByHand(t, "prolog", vm.LawJob); code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	if out, code := vm.Command(t, "gresnet sweep"); code != 0 || vm.Mode(t) != other {
+		t.Errorf("under a job of a killed trial's mode: exit %d, %s mode: %s", code, vm.Mode(t), out)
+	}
+	if out, code := vm.ByHand(t, "epilog", vm.LawJob); code != 0 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if out, code := vm.Command(t, "gresnet sweep"); code != 0 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	home("a sweep after the job")
 }
