@@ -21,17 +21,37 @@ type Server struct {
 // network are the types of network file systems that only root can mount. Other types
 // are not believed: a user mounts FUSE with any source and any subtype, and a type that
 // a user namespace may mount says what its user wants.
-var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs", "9p"}
+var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs"}
 
 // Servers returns the hosts of the mounted network file systems that say theirs: by an option, as
 // NFS and SMB do (proc_pid_mountinfo(5): super options, addr=), by their source, as Lustre does, or in files
 // of root's.
 func Servers() ([]Server, error) {
+	if types, err := os.ReadFile("/proc/filesystems"); err == nil && !hasNetwork(types) {
+		return nil, nil
+	}
+	return mountedServers()
+}
+
+func mountedServers() ([]Server, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
 	return servers(text, hostRoot), nil
+}
+
+// hasNetwork tells whether the kernel knows a type of network file system, by its list (proc_filesystems(5)). It does as
+// long as one is mounted (filesystems.c:get_filesystem holds the module), and is asked first because a list of thousands
+// of mounts takes it long.
+func hasNetwork(types []byte) bool {
+	for line := range bytes.Lines(types) {
+		_, name, _ := bytes.Cut(line, []byte("\t")) // nodev or nothing is before it
+		if isNetwork(bytes.TrimSpace(name)) {
+			return true
+		}
+	}
+	return false
 }
 
 func servers(text []byte, root fs.FS) (list []Server) {

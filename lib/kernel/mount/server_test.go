@@ -50,12 +50,26 @@ func TestAUsersMountIsNoServer(t *testing.T) {
 
 func TestTheKernelsLineOfAForgedMountIsNoServer(t *testing.T) {
 	fusetest.Mount(t, "x\u00a0rw,addr=10.2.0.9\u00a0")
-	list, err := mount.Servers()
+	list, err := mount.Mounted()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if slices.ContainsFunc(list, func(s mount.Server) bool { return s.Addr.String() == "10.2.0.9" }) {
 		t.Errorf("a user's mount is a server: %v", list)
+	}
+}
+
+func TestTheKernelsListTellsWhetherThereCanBeANetworkFileSystem(t *testing.T) {
+	const others = "nodev\tsysfs\n\text4\nnodev\tfuse\nnodev\tnfsd\nnodev\trpc_pipefs\nnodev\t9p\n"
+	if mount.HasNetwork([]byte(others)) {
+		t.Error("there is one among others")
+	}
+	for _, name := range []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs", "beegfs", "gpfs"} {
+		for _, line := range []string{"nodev\t" + name, "\t" + name} {
+			if !mount.HasNetwork([]byte(others+line+"\n\tvfat\n")) || !mount.HasNetwork([]byte(line)) {
+				t.Errorf("%q is not found", line)
+			}
+		}
 	}
 }
 
