@@ -34,6 +34,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/indices"
@@ -231,7 +232,7 @@ func (m *Machine) distances(from string, to []string) error {
 	return nil
 }
 
-var function = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var function = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`) })
 
 // locate returns where a device is at the end of a path.
 func locate(numa, dir string) (at node.Location, err error) {
@@ -239,7 +240,7 @@ func locate(numa, dir string) (at node.Location, err error) {
 	if at.NUMA, err = strconv.Atoi(numa); err != nil || at.NUMA < -1 {
 		return at, fmt.Errorf("no NUMA node %q", numa)
 	}
-	if !function.MatchString(at.PCI) {
+	if !function().MatchString(at.PCI) {
 		return at, fmt.Errorf("no PCI address %q", at.PCI)
 	}
 	return at, nil

@@ -23,8 +23,12 @@ func (n Nodes) known() known { return known(n.Known) }
 // list is the file with the site's list of HCAs, by which Close knew which HCAs to close.
 const list = ".list"
 
-// keepOnly removes what was known by another list of HCAs.
+// keepOnly removes what was known by another list of HCAs. A site without a list is spared the encoder: each prolog
+// and epilog comes here, those of jobs without HCAs, too.
 func (k known) keepOnly(hcas []config.HCA) error {
+	if len(hcas) == 0 {
+		return k.only(list, nil)
+	}
 	text, err := json.Marshal(hcas)
 	if err != nil {
 		return err
