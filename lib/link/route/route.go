@@ -2,6 +2,7 @@
 package route
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -257,13 +258,16 @@ func Sourced(r *netlink.Route) (list [][]byte, err error) {
 	again := func() { list = [][]byte{} }
 	again()
 	err = r.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
-		if Source(m).IsValid() {
+		if bytes.Contains(m, sourceHead) && Source(m).IsValid() {
 			list = append(list, slices.Clone(m))
 		}
 		return nil
 	})
 	return list, err
 }
+
+// sourceHead begins the attribute of an IPv4 route that has the source. A route without it is not taken apart.
+var sourceHead = netlink.Append(nil, unix.RTA_PREFSRC, make([]byte, 4))[:unix.SizeofRtAttr]
 
 // IsLeftOver tells the route of all routers of a network (anycast) where an interface is no router, or has no
 // address of the network.
@@ -288,7 +292,9 @@ var table = netlink.Table{
 	All:     ofFamily(unix.AF_UNSPEC, nil),
 	Of:      func(index int) []byte { return ofFamily(unix.AF_UNSPEC, through(index)) },
 	Indices: indices,
-	Keep:    func(m []byte) bool { return len(m) >= headSize && m[0] == unix.AF_INET && Source(m).IsValid() },
+	Keep: func(m []byte) bool {
+		return len(m) >= headSize && m[0] == unix.AF_INET && bytes.Contains(m, sourceHead) && Source(m).IsValid()
+	},
 }
 
 // indices returns the interfaces that a route as dumped goes through. One that uses a next hop object may say

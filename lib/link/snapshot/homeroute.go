@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,11 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 	return route.Borrowers(from, index, sources)
 }
 
+// borrowed tells whether routes of other interfaces use an address of this one as their source.
+func (s Settings) borrowed() bool {
+	return slices.ContainsFunc(s.HomeRoutes, func(m route.Route) bool { return route.Source(m).IsValid() })
+}
+
 // sourced returns the node's IPv4 routes that prefer a source.
 func (c *Conn) sourced() ([][]byte, error) {
 	return link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
@@ -39,6 +45,9 @@ func (c *Conn) sourced() ([][]byte, error) {
 
 // readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.
 func readHomeRoutes(c *Conn, r *reading) error {
+	if r.expected.noBorrowers {
+		return nil
+	}
 	borrowers, err := c.borrowers(r.i.Index, r.s.Addresses)
 	r.s.HomeRoutes = netlink.With(r.s.HomeRoutes, borrowers, route.Route.Key)
 	return err

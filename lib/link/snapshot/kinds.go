@@ -205,8 +205,15 @@ func lacking[M interface {
 type reading struct {
 	i         link.Described
 	s         *Settings
-	expected  sysctl.Values     // what its sysctls are expected to be; may be nothing
+	expected  expected          // spares files and dumps
 	temporary []address.Address // its temporary addresses, which are nobody's settings
+}
+
+// expected is what settings are compared with after they were read.
+type expected struct {
+	sysctls sysctl.Values // may be nothing
+	// noBorrowers: others had no routes from its addresses. The dump of all routes that finds such is left out.
+	noBorrowers bool
 }
 
 // giving is an interface that gets settings.

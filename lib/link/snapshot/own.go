@@ -36,7 +36,7 @@ func differAttributes(_ *Conn, o comparing) (diff []string, err error) {
 }
 
 func readSysctls(c *Conn, r *reading) (err error) {
-	r.s.Sysctls, err = c.Sysctls.Read(forSysctls(r.i), r.expected)
+	r.s.Sysctls, err = c.Sysctls.Read(forSysctls(r.i), r.expected.sysctls)
 	return err
 }
 

@@ -59,7 +59,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	s, err := c.complete(i, nil, true)
+	s, err := c.complete(i, expected{}, true)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -67,27 +67,26 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	return s, c.refuse(i, s)
 }
 
-// snapshot reads an interface's settings, whether they could be put back or not. What
-// sysctls are expected to be, which may be nothing, spares files.
-func (c *Conn) snapshot(index int, expected sysctl.Values) (Settings, error) {
+// snapshot reads an interface's settings, whether they could be put back or not.
+func (c *Conn) snapshot(index int, e expected) (Settings, error) {
 	i, err := c.Look(index)
 	if err != nil {
 		return Settings{}, err
 	}
-	return c.complete(i, expected, false)
+	return c.complete(i, e, false)
 }
 
 // complete reads the rest of the settings of an interface that was just looked at.
-func (c *Conn) complete(i link.Described, expected sysctl.Values, top bool) (Settings, error) {
+func (c *Conn) complete(i link.Described, e expected, top bool) (Settings, error) {
 	if !c.Remembers() {
 		c.Sysctls.Forget() // others may have changed them
 	}
 	s := Settings{Own: i.Own, Token: i.Token, Taken: proc.SinceBoot()}
-	r := reading{i: i, s: &s, expected: expected}
+	r := reading{i: i, s: &s, expected: e}
 	if err := c.read(&r, top); err != nil {
 		// udev may have renamed it meanwhile: then others' settings were read by its name, or none.
 		if now, lookErr := c.Look(i.Index); lookErr == nil && now.Name != i.Name {
-			return c.complete(now, expected, top)
+			return c.complete(now, e, top)
 		}
 		return Settings{}, err
 	}
