@@ -5,7 +5,7 @@ GOFLAGS := -trimpath -tags urfave_cli_no_docs
 BIN := bin
 LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 
-.PHONY: all build arm64 first spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
+.PHONY: all build arm64 first spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-build scale lint clean
 
 all: build spank
 
@@ -134,6 +134,14 @@ bench-network: build bench-build
 # What a part of an HCA costs against the whole: in the VM, and on this machine's own kernel.
 bench-parts: build bench-build
 	test/bench/run-parts
+
+# What a job takes on nodes that have much of what is none of it.
+bench-load: build bench-build
+	test/bench/run-load
+
+# How many jobs a minute Slurm runs.
+bench-jobs: build spank
+	test/bench/run-jobs
 
 # What gresnet takes on large clusters and on large nodes, into dist/scale: see docs/scale.md.
 scale: build

@@ -18,6 +18,11 @@ type testCase struct {
 	Train      int    `json:"train,omitempty"` // milliseconds from an interface's being brought up to its carrier
 	Nodes      int    `json:"nodes,omitempty"` // of each job, which has an overlay then
 	WayOut     bool   `json:"way_out,omitempty"`
+	// What the node has besides, and no HCA has to do with.
+	Neighbors int `json:"neighbors,omitempty"`
+	Rules     int `json:"rules,omitempty"` // of nftables
+	Mounts    int `json:"mounts,omitempty"`
+	Processes int `json:"processes,omitempty"`
 
 	rounds int // of floor and gresnet, if there is time
 	others int // of these rounds, in how many the script takes part
@@ -100,6 +105,31 @@ func network() []testCase {
 	return cases
 }
 
+// load returns one HCA on nodes that have much of what no HCA has to do with: of each, a tenth and all.
+func load() []testCase {
+	cases := []testCase{hcas(1)}
+	for _, f := range []struct {
+		what string
+		many int
+		of   func(*testCase) *int
+	}{
+		{"interfaces", 1000, func(c *testCase) *int { return &c.Interfaces }},
+		{"routes", 100000, func(c *testCase) *int { return &c.Routes }},
+		{"neighbors", 10000, func(c *testCase) *int { return &c.Neighbors }},
+		{"rules", 10000, func(c *testCase) *int { return &c.Rules }},
+		{"mounts", 5000, func(c *testCase) *int { return &c.Mounts }},
+		{"processes", 10000, func(c *testCase) *int { return &c.Processes }},
+	} {
+		for _, n := range []int{f.many / 10, f.many} {
+			c := hcas(1)
+			*f.of(&c) = n
+			c.Name, c.others, c.weight = fmt.Sprintf("%d %s", n, f.what), 0, 3
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
 // full returns all cases. One job at once is 1 HCA, one unrelated route the base.
 func full() []testCase {
 	return []testCase{
@@ -139,8 +169,10 @@ func casesOf(form string) ([]testCase, error) {
 		return short(), nil
 	case "network":
 		return network(), nil
+	case "load":
+		return load(), nil
 	}
-	return nil, fmt.Errorf("unknown form %q: full, short or network", form)
+	return nil, fmt.Errorf("unknown form %q: full, short, network or load", form)
 }
 
 // only returns the one case of a name.

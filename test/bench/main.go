@@ -17,7 +17,7 @@ func main() {
 	}
 }
 
-const usage = `bench measure [-form full|short|network] [-vm 1|2 | -only CASE] [-limit DURATION] [-programs DIR] [-cni DIR] FILE
+const usage = `bench measure [-form full|short|network|load] [-vm 1|2 | -only CASE] [-limit DURATION] [-programs DIR] [-cni DIR] FILE
 bench merge   FILE PART PART
 bench native  [-programs DIR] [-rounds N] FILE
 bench parts   [-programs DIR] [-rounds N] FILE
@@ -50,7 +50,7 @@ func arguments(f *flag.FlagSet, args []string, words int) error {
 
 func measureCommand(args []string) error {
 	f := flag.NewFlagSet("measure", flag.ContinueOnError)
-	form := f.String("form", "full", "full, short or network")
+	form := f.String("form", "full", "full, short, network or load")
 	programs := f.String("programs", "bin", "folder of the programs")
 	cni := f.String("cni", "", "folder of CNI's plugins; none: they are left out")
 	limit := f.Duration("limit", 13*time.Minute, "begin nothing that would end later, by the clock of the VM's host")
@@ -102,11 +102,14 @@ func tableCommand(args []string) error {
 	if err != nil {
 		return err
 	}
-	if r.Form == "parts" {
+	switch r.Form {
+	case "parts":
 		fmt.Print(r.parts())
-		return nil
+	case "load":
+		fmt.Print(r.curves())
+	default:
+		fmt.Print(r.table())
 	}
-	fmt.Print(r.table())
 	return nil
 }
 
