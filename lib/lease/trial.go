@@ -132,8 +132,6 @@ func (n *Host) resetMode(ctx context.Context) error {
 	return state.Remove(n.modeBefore())
 }
 
-func (n *Host) trialCgroup() string { return filepath.Join(n.Guard.Cgroup, "gresnet-try") }
-
 // readyTrial closes device nodes as each prolog does, except where no prolog has ever run since the boot:
 // there nobody has closed any, and the trial leaves those of other HCAs as they are.
 func (n *Host) readyTrial(ctx context.Context) error {
@@ -149,7 +147,8 @@ func (n *Host) readyTrial(ctx context.Context) error {
 	return n.Close(ctx)
 }
 
-func (n *Host) trialLock() string { return filepath.Join(n.State.Locks(), "trial") }
+func (n *Host) trialCgroup() string { return filepath.Join(n.Guard.Cgroup, "gresnet-try") }
+func (n *Host) trialLock() string   { return filepath.Join(n.State.Locks(), "trial") }
 
 // madeByTrial returns the sign that a trial has made the state directory.
 func (n *Host) madeByTrial() string { return filepath.Join(string(n.State), "trial") }
@@ -192,6 +191,7 @@ func (n *Host) TakeTrial(ctx context.Context, j job.Job, wants []gres.Want) erro
 		return err
 	}
 	opened.RestoreLost(ctx, n.Host, false)
+	n.Config.RDMA.Mode = "" // the trial's may be another
 	return n.afterEarlier(ctx, j, func() error {
 		_, err := n.takeOrWait(ctx, j, wants)
 		return err

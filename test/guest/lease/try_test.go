@@ -200,6 +200,7 @@ func TestATrialInAnotherModeLeavesTheNodeInItsOwn(t *testing.T) {
 	names := vm.HCAsWithGPUs(t)
 	own := vm.Mode(t)
 	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[own]
+	withOperation(t, "[rdma]\nmode = \""+own+"\"\n")
 	before := vm.Picture(t)
 	home := func(after string) {
 		t.Helper()
@@ -214,6 +215,9 @@ func TestATrialInAnotherModeLeavesTheNodeInItsOwn(t *testing.T) {
 	out, code := vm.Command(t, "gresnet try --mode "+other+" "+strings.Join(names, " "))
 	if code != 0 || goodHCAs(out) != len(names) || strings.Count(out, " "+other+" ") != len(names) {
 		t.Errorf("exit %d, wanted %d good HCAs in %s mode:\n%s", code, len(names), other, out)
+	}
+	if strings.Contains(out, "the configuration wants") {
+		t.Errorf("the trial warns of its own mode:\n%s", out)
 	}
 	home("a trial")
 	for _, end := range []string{"an interrupt", "gresnet sweep", "gresnet try " + names[0], "gresnet sweep --boot"} {
