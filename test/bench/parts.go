@@ -32,12 +32,10 @@ func partCases() []partCase {
 	return []partCase{
 		roce,
 		{"1 VF, RoCE", roce.name, "shared", false, inVFs},
-		{"1 VF, RoCE, its PF puts it into a VLAN", roce.name, "shared", false, inVFs + "vf = {vlan = 100}\n"},
 		{"1 slot, macvlan", roce.name, "shared", false, macvlan},
 		{"1 slot, macvlan, another job has one", roce.name, "shared", true, macvlan},
 		ib,
 		{"1 slot, P_Key", ib.name, "shared", false, partition},
-		{"1 slot, P_Key, another job has one", ib.name, "shared", true, partition},
 		exclusive,
 		{"1 VF, RoCE, exclusive mode", exclusive.name, "exclusive", false, inVFs},
 	}
@@ -143,15 +141,15 @@ func (p partCase) measure(programs string, rounds int) (measured, error) {
 // parts returns the table of a run, with what a part takes of what the whole HCA does.
 func (r results) parts() string {
 	var b strings.Builder
-	b.WriteString("| prolog, epilog | ms | of the whole HCA's | rounds |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| prolog, epilog | ms | of the whole HCA's |\n| --- | --- | --- |\n")
 	for _, c := range partCases() {
 		m, whole := r.of(c.name), r.of(c.whole)
 		took := func(way string) (float64, bool) { return m.median("gresnet", way) }
-		fmt.Fprintf(&b, "| %s | %s | %s | %d |\n", c.name, m.both(took, "%.1f"), m.both(func(way string) (float64, bool) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.name, m.both(took, "%.1f"), m.both(func(way string) (float64, bool) {
 			own, _ := took(way)
 			of, there := whole.median("gresnet", way)
 			return own / of, there
-		}, "%.2f"), m.rounds())
+		}, "%.2f"))
 	}
 	return b.String()
 }

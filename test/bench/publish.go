@@ -22,6 +22,7 @@ func documents() []published {
 		{"test/bench/README.md", "goals", "speed.json", results.scorecard},
 		{"test/bench/README.md", "make bench-native", "native.json", results.markdown},
 		{"docs/speed.md", "make bench-parts", "parts.json", results.parts},
+		{"docs/speed.md", "make bench-load", "load.json", results.curves},
 	}
 }
 
@@ -33,7 +34,7 @@ func publishCommand(args []string) error {
 		return err
 	}
 	runs := map[string]results{}
-	for _, name := range []string{"speed.json", "native.json", "parts.json"} {
+	for _, name := range []string{"speed.json", "native.json", "parts.json", "load.json"} {
 		r, err := readResults(filepath.Join(f.Arg(0), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			r, err = readResults(filepath.Join("docs", name))
