@@ -200,7 +200,7 @@ func TestATrialInAnotherModeLeavesTheNodeInItsOwn(t *testing.T) {
 	names := vm.HCAsWithGPUs(t)
 	own := vm.Mode(t)
 	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[own]
-	withOperation(t, "[rdma]\nmode = \""+own+"\"\n")
+	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[rdma]\nmode = \""+own+"\"\n")
 	before := vm.Picture(t)
 	home := func(after string) {
 		t.Helper()
