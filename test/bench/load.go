@@ -69,12 +69,7 @@ func filter(rules int) error {
 		fmt.Fprintf(&text, "ip daddr 100.%d.%d.1 tcp dport 22 counter drop\n", 64+n/256, n%256)
 	}
 	text.WriteString("}\n}\n")
-	cmd := exec.Command("nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(text.String())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("nft -f: %w: %s", err, out)
-	}
-	return nil
+	return feed(text.String(), "nft", "-f", "-")
 }
 
 // curves returns the table of what much on the node costs: for a tenth of it and all, gresnet's time of the first case's,

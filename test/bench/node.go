@@ -288,11 +288,14 @@ func output(command string) (string, error) {
 	return string(text), nil
 }
 
-func batch(text string) error {
-	cmd := exec.Command("ip", "-batch", "-")
+func batch(text string) error { return feed(text, "ip", "-batch", "-") }
+
+// feed runs a program that reads a text.
+func feed(text string, command ...string) error {
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin = strings.NewReader(text)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ip -batch: %w: %s", err, out)
+		return fmt.Errorf("%v: %w: %s", command, err, out)
 	}
 	return nil
 }

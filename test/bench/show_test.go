@@ -190,6 +190,14 @@ func TestFillReplacesWhatStandsBetweenTheMarks(t *testing.T) {
 	}
 }
 
+func TestTheCasesThatTheTableLeavesOutAreMeasured(t *testing.T) {
+	for _, name := range plotted {
+		if place(full(), name) == len(full()) {
+			t.Errorf("there is no case %q", name)
+		}
+	}
+}
+
 func TestEveryCaseDiffersFromTheBaseInOneFactor(t *testing.T) {
 	for _, c := range append(full(), short()...) {
 		b, factors := base(), 0
