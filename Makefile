@@ -136,8 +136,8 @@ bench-parts: build bench-build
 	test/bench/run-parts
 
 # What a job takes on nodes that have much of what is none of it.
-bench-load: build bench-build
-	test/bench/run-load
+bench-load:
+	test/bench/run load
 
 # How many jobs a minute Slurm runs.
 bench-jobs: build spank
