@@ -44,6 +44,18 @@ func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	return hosts, err
 }
 
+// NodeNames returns the names of all nodes of the file.
+func (c Conf) NodeNames() (map[string]bool, error) {
+	names := map[string]bool{}
+	err := c.nodes(func(n nodeLine) error {
+		for _, name := range n.names {
+			names[name] = true
+		}
+		return nil
+	})
+	return names, err
+}
+
 // NodeAddrs returns the IPv4 addresses of the cluster's nodes, from and to, as far as lines have them in NodeAddr.
 func (c Conf) NodeAddrs() (all [][2]netip.Addr, err error) {
 	for _, l := range c.All("nodename") {

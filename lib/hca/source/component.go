@@ -62,7 +62,8 @@ type component struct {
 }
 
 // parseComponents reads what scontrol printed for the id of a heterogeneous job. What the job's user wrote
-// may be among it, and name more nodes: the job then sends packets there that nobody takes.
+// may be among it, and name more nodes. Package jobnet takes the cluster's alone: the job then sends packets there that
+// nobody takes.
 func parseComponents(text string, leader uint32, names []string) (all []component, err error) {
 	s, err := parseAlone(text)
 	if err != nil {

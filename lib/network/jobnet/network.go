@@ -46,6 +46,7 @@ type Network struct {
 	Controllers []netip.Addr    // of slurmctld, which calls srun
 	Cluster     [][2]netip.Addr // of nodes, from and to: those of a new job call srun, too
 	slurmUser   string          // as whom slurmctld runs
+	component   int             // how many of the nodes, the first ones, are of the job's own component
 }
 
 // Address returns the job's own address, which is the node's.
@@ -90,19 +91,24 @@ func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Net
 	if n.Own < 0 {
 		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
 	}
-	own := names
-	if names, err = withOthers(own, j.Others); err != nil {
+	conf, err := w.Slurm()
+	if err != nil {
 		return nil, err
 	}
+	own := names
+	if names, err = withOthers(own, j.Others, conf); err != nil {
+		return nil, err
+	}
+	n.component = len(own)
 	if len(names) > len(own) && j.Leader != j.ID {
 		n.Leader, n.Link = j.Leader, virtual.OverlayOf(j.Leader)
 	}
 	for _, name := range names {
 		n.Nodes = append(n.Nodes, Node{Name: name})
 	}
-	conf, hosts, err := w.nodes(names)
+	hosts, err := conf.Hosts(names)
 	if err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
 	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, own)
 	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
@@ -120,38 +126,40 @@ func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Net
 
 // withOthers returns the names of the nodes of a job's component and of the other ones. They are one
 // network unless two have a node in common, where an address would mean two jobs: Slurm does not do that.
-func withOthers(own, lists []string) ([]string, error) {
+//
+// The job's user may have written a list of the others. So it is not spelled out beyond what slurm.conf has, and names
+// no host but its nodes.
+func withOthers(own, lists []string, conf slurm.Conf) ([]string, error) {
 	if len(lists) == 0 {
 		return own, nil
 	}
+	known, err := conf.NodeNames()
+	if err != nil {
+		return nil, unread(err)
+	}
 	all := slices.Clone(own)
 	for _, text := range lists {
-		names, err := slurm.NodesIn(text)
+		list, err := slurm.ParseHostlist(text)
 		if err != nil {
 			return nil, refusal("%s", err)
 		}
-		all = append(all, names...)
-	}
-	if len(all) > slurm.MaxNodes {
-		return nil, refusal("its components have more than %d nodes", slurm.MaxNodes)
+		names, err := list.Names(len(known))
+		if err != nil {
+			return nil, refusal("another component of the job has more nodes than slurm.conf: %s", err)
+		}
+		for _, name := range names {
+			if !known[name] {
+				return nil, refusal("%s, where another component of the job is, is no node of slurm.conf", hint.Clip(name))
+			}
+		}
+		if all = append(all, names...); len(all) > len(own)+len(known) {
+			break // some are there twice
+		}
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(all)))) < len(all) {
 		return own, nil
 	}
 	return all, nil
-}
-
-// nodes returns slurm.conf, and what it says of the job's nodes.
-func (w World) nodes(names []string) (slurm.Conf, map[string]slurm.Host, error) {
-	conf, err := w.Slurm()
-	if err != nil {
-		return nil, nil, err
-	}
-	hosts, err := conf.Hosts(names)
-	if err != nil {
-		return nil, nil, unread(err)
-	}
-	return conf, hosts, nil
 }
 
 // learn learns of slurm.conf how Slurm calls into the job.
@@ -238,6 +246,9 @@ func (n *Network) way(at [][]netip.Addr, w World) (Way, error) {
 			continue
 		}
 		way, err := w.Way(all[0])
+		if err != nil && i >= n.component {
+			return Way{}, refusal("no way to %s, where another component of the job is: %s", n.Nodes[i].Name, err)
+		}
 		if err != nil && hint.Of(err) != "" {
 			return Way{}, fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err)
 		}

@@ -130,6 +130,40 @@ func TestComponentsOfAHeterogeneousJobAreOneNetworkUnlessTheyShareANode(t *testi
 	}
 }
 
+// Slurm prints texts of the job's user among its own: see source.Companions.
+func TestWhatAUserSaysOfOtherComponentsNamesNoHostBeyondSlurmConfAndIsNoFaultOfTheNode(t *testing.T) {
+	hosts := map[string]slurm.Host{"node2": {Addr: "10.0.0.1"}, "nowhere": {Addr: "192.0.2.9"}, "nameless": {Addr: "who"}, "six": {Addr: "fd00::6"}}
+	lists := [][]string{
+		{"240.0.0.1"}, {"2001:db8::1"}, {"203.0.113.9"}, {"10.[64-65].[0-127].[0-254]"}, {strings.Repeat("a", 247) + "[0-65535]"},
+		{"node["}, {"node[1-2]"}, {"nowhere"}, {"nowhere,evil"}, {"nameless"}, {"six"}, {"0.0.0.0"}, {"127.0.0.1"},
+	}
+	for _, others := range lists {
+		j := jobOf("node2")
+		j.ID, j.Leader, j.Others = 11, 10, others
+		w := world(hosts, nil)
+		look := w.Look
+		w.Look = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			if name != "who" && name != "localhost" {
+				t.Errorf("%.40s: the resolver is asked for %s", others, name)
+			}
+			return look(ctx, name)
+		}
+		_, err := jobnet.NewNetwork(t.Context(), vxlan, j, w)
+		var refusal *gres.Refusal
+		if !errors.As(err, &refusal) {
+			t.Errorf("%.40s: %v, wanted a refusal", others, err)
+		}
+	}
+	j := jobOf("node2")
+	j.ID, j.Leader = 11, 10
+	for range 1000 {
+		j.Others = append(j.Others, "nowhere")
+	}
+	if n, err := jobnet.NewNetwork(t.Context(), vxlan, j, world(hosts, nil)); err != nil || len(n.Nodes) != 1 {
+		t.Errorf("with a node in many lists: %+v, %v", n, err)
+	}
+}
+
 // As Debian has it in /etc/hosts: then the node has the address by which it reaches the others.
 func TestANodeWhoseNameMeansItsLoopbackHasTheAddressByWhichItReachesOthers(t *testing.T) {
 	for nodes, from := range map[string]string{"node[1-2]": "", "node2": "", "node2,login": "", "node2,six": "fd00::1"} {
