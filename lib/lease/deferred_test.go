@@ -73,20 +73,19 @@ func TestNoKillOfAnEpilogLosesWhatIsOwed(t *testing.T) {
 			node, state := lawBed(t)
 			before := lawPicture(node)
 			for which := range order {
-				kill := 1
-				for killed := true; killed; kill++ {
+				killEach(t, fmt.Sprintf("epilog %d", which+1), 1, func(look int) (killed bool) {
 					rail0.run(t, node, state, "prolog", never)
 					rail1.run(t, node, state, "prolog", never)
 					for n, l := range order {
 						if n == which {
-							killed = l.run(t, node, state, "epilog", kill)
+							killed = l.run(t, node, state, "epilog", look)
 						}
 						l.run(t, node, state, "epilog", never)
 						l.ended(t, state)
 					}
 					lawSame(t, node, state, before)
-				}
-				t.Logf("%d kills of epilog %d", kill-2, which+1)
+					return killed
+				})
 			}
 		})
 	}

@@ -165,26 +165,23 @@ func TestALeaseWithSitesProgramsThatIsKilledAnywhereIsUndone(t *testing.T) {
 	b.lease.hcas = "hca1"
 	before := lawPicture(b.node)
 	for _, program := range []string{"prolog", "epilog"} {
-		kills := 0
-		for killed := true; killed; {
-			kills++
+		killEach(t, "the "+program, 1, func(look int) bool {
 			os.Remove(b.dir + "/told")
 			if program == "epilog" {
 				if out, err := b.runs("prolog", never); err != nil {
 					t.Fatalf("%v: %s", err, out)
 				}
 			}
-			_, err := b.runs(program, kills)
-			killed = err != nil
+			_, killed := b.runs(program, look)
 			if out, err := b.runs("epilog", never); err != nil {
-				t.Fatalf("%s %d: the epilog: %v: %s", program, kills, err, out)
+				t.Fatalf("%s %d: the epilog: %v: %s", program, look, err, out)
 			}
 			lawSame(t, b.node, b.state, before)
 			// Who was told that a lease begins is told that it ends.
 			if told := b.read("told"); strings.Contains(told, "ready") && !strings.HasSuffix(told, "leave\n") {
-				t.Errorf("%s %d: the site was told %q", program, kills, told)
+				t.Errorf("%s %d: the site was told %q", program, look, told)
 			}
-		}
-		t.Logf("%d kills of the %s", kills-1, program)
+			return killed != nil
+		})
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"gresnet/lib/words/node"
 	"gresnet/test/await"
 	"gresnet/test/netnstest"
+	"gresnet/test/seed"
 )
 
 const lawJob = 4711
@@ -385,24 +386,46 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 	}
 }
 
-// killAnywhere kills a prolog and then an epilog before and after each of its deeds. Each time the next epilog
+// killEach calls kill with the numbers of a program's looks at the clock, at which kill kills it, until the program
+// ends without. It takes one of each four looks, and with GRESNET_TEST=long all: make test-rest does that. It logs how
+// many looks the program has, who must have that many at least.
+func killEach(t *testing.T, program string, least int, kill func(look int) (killed bool)) {
+	t.Helper()
+	if !strings.Contains(t.Name(), "Kill") {
+		t.Fatal("make test-rest looks for tests of kills by Kill in their names")
+	}
+	long := os.Getenv("GRESNET_TEST") == "long"
+	for look, kills := 1, 0; ; look++ {
+		at := look
+		if !long {
+			at, look = look+seed.IntN(4), look+3
+		}
+		if kill(at) {
+			kills++
+			continue
+		}
+		if at <= least {
+			t.Errorf("%s ended before look %d", program, at)
+		}
+		t.Logf("%d kills of %s", kills, program)
+		return
+	}
+}
+
+// killAnywhere kills a prolog and then an epilog before and after its deeds. Each time the next epilog
 // finishes, and same looks at the node. Each program has that many deeds at least.
 func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, least int, same func()) {
 	t.Helper()
 	for _, program := range []string{"prolog", "epilog"} {
-		kill := 1
-		for killed := true; killed; kill++ {
+		killEach(t, "the "+program, least, func(look int) bool {
 			if program == "epilog" {
 				l.run(t, node, state, "prolog", never)
 			}
-			killed = l.run(t, node, state, program, kill)
+			killed := l.run(t, node, state, program, look)
 			l.run(t, node, state, "epilog", never)
 			same()
-		}
-		if kill -= 2; kill < least {
-			t.Errorf("only %d kills of the %s", kill, program)
-		}
-		t.Logf("%d kills of the %s", kill, program)
+			return killed
+		})
 	}
 }
 

@@ -68,30 +68,23 @@ func TestAKillBeforeOrAfterAnyDeedLosesNothingOfASlotAndOfThatOfAnotherJob(t *te
 			t.Fatalf("%s the other job had\n%s\nand has\n%s", when, had, now)
 		}
 	}
-	kill := 1
-	for ; job.run(t, bed, state, "prolog", kill); kill++ {
+	killEach(t, "the prolog", 4, func(look int) bool {
+		killed := job.run(t, bed, state, "prolog", look)
 		job.run(t, bed, state, "epilog", never)
-		same(fmt.Sprintf("after kill %d of the prolog", kill))
-	}
-	job.run(t, bed, state, "epilog", never)
-	kills := kill - 1
-	for kill = 1; ; kill++ {
+		same(fmt.Sprintf("after the prolog was killed at look %d", look))
+		return killed
+	})
+	killEach(t, "the epilog", 3, func(look int) bool {
 		job.run(t, bed, state, "prolog", never)
 		if now := inside(job); !strings.Contains(now, "10.64.0.11/16") {
 			t.Fatalf("the job has\n%s", now)
 		}
 		bed.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link set hca0 name mine0 address 02:00:00:00:00:99", state, job.job))
-		killed := job.run(t, bed, state, "epilog", kill)
+		killed := job.run(t, bed, state, "epilog", look)
 		job.run(t, bed, state, "epilog", never)
-		same(fmt.Sprintf("after kill %d of the epilog", kill))
-		if !killed {
-			break
-		}
-	}
-	if kills < 4 || kill < 4 {
-		t.Errorf("only %d and %d kills", kills, kill-1)
-	}
-	t.Logf("%d kills of the prolog, %d of the epilog", kills, kill-1)
+		same(fmt.Sprintf("after the epilog was killed at look %d", look))
+		return killed
+	})
 	other.run(t, bed, state, "epilog", never)
 	lawSame(t, bed, state, first)
 }

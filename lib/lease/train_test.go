@@ -144,18 +144,15 @@ func TestAPrologOrAnEpilogThatIsKilledWhileLinksTrainLosesNothing(t *testing.T) 
 			// The kernel forgets next hop objects with the carrier, and nobody has noted them yet.
 			node.Run("ip nexthop flush")
 			before := lawPicture(node)
-			for kill := 1; ; kill++ {
+			killEach(t, "the "+program, 1, func(look int) bool {
 				if program == "epilog" {
 					lawRun(t, node, state, "prolog", never)
 				}
-				killed := killedInTraining(t, node, state, program, kill)
+				killed := killedInTraining(t, node, state, program, look)
 				lawRun(t, node, state, "epilog", never)
 				lawSame(t, node, state, before)
-				if !killed {
-					t.Logf("%d kills of the %s", kill-1, program)
-					return
-				}
-			}
+				return killed
+			})
 		})
 	}
 }

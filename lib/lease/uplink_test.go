@@ -218,20 +218,21 @@ func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 	node.Run("ip link show dev job4711")
 }
 
-func TestTheUplinkHasTheNameThatTheSiteGivesIt(t *testing.T) {
+func TestAnUplinkHasTheNameThatTheSiteGivesItAndGoesAfterAnyKillOfAnEpilog(t *testing.T) {
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)
 		t.Setenv("GRESNET_LAW_NAME", "eth0")
 		before := lawPicture(node)
-		for kill, killed := 1, true; killed; kill++ {
+		killEach(t, "the epilog", 1, func(look int) bool {
 			lawRun(t, node, state, "prolog", never)
 			if got := inLease(node, state, "ip -o link show dev eth0"); !strings.Contains(got, " eth0@") {
 				t.Errorf("the job has %q", got)
 			}
-			killed = lawRun(t, node, state, "epilog", kill)
+			killed := lawRun(t, node, state, "epilog", look)
 			lawRun(t, node, state, "epilog", never)
 			lawSame(t, node, state, before)
-		}
+			return killed
+		})
 	})
 }
 

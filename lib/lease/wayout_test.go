@@ -194,25 +194,26 @@ func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
 	b := wayBed(t)
 	before := lawPicture(b.node)
 	for _, program := range []string{"prolog", "epilog"} {
-		for kill, killed := 1, true; killed; kill++ {
+		killEach(t, "the "+program, 1, func(look int) bool {
 			b.first.run(t, b.node, b.state, "prolog", never)
 			if program == "epilog" {
 				b.second.run(t, b.node, b.state, "prolog", never)
 			}
-			killed = b.second.run(t, b.node, b.state, program, kill)
+			killed := b.second.run(t, b.node, b.state, program, look)
 			if got := b.forwards(); got != "110" {
-				t.Fatalf("%s, kill %d: mgmt0, stor0, all: %s", program, kill, got)
+				t.Fatalf("%s, killed at look %d: mgmt0, stor0, all: %s", program, look, got)
 			}
 			// The one that is killed ends first, and then last.
 			order := []lawLease{b.second, b.first}
-			if kill%2 == 0 {
+			if look%2 == 0 {
 				order = []lawLease{b.first, b.second}
 			}
 			for _, l := range order {
 				l.run(t, b.node, b.state, "epilog", never)
 			}
 			lawSame(t, b.node, b.state, before)
-		}
+			return killed
+		})
 	}
 }
 

@@ -37,7 +37,10 @@ func (j job) laws() int { return len(j.tests["law"]) }
 // emulators are the programs that run guests of other architectures. A run does not install them.
 var emulators = map[string]string{"arm64": "qemu-system-aarch64"}
 
-// plan deals the lanes' tests to VMs: one for each folder, and one for all of a smoke set,
+// most is how many tests a VM has: with more, one that begins late would end long after all others.
+const most = 20
+
+// plan deals the lanes' tests to VMs: one or more for each folder, and one for all of a smoke set,
 // which is too small for the time that a boot takes. The laws come first, because a slow machine runs no more than
 // what comes first; then the longest.
 func (r *run) plan(tests []vm.Test) (plan []job) {
@@ -66,7 +69,11 @@ func (r *run) plan(tests []vm.Test) (plan []job) {
 			plan = append(plan, whole)
 		default:
 			for _, folder := range whole.folders {
-				plan = append(plan, job{lane, []string{folder}, map[string][]string{folder: whole.tests[folder]}})
+				tests := whole.tests[folder]
+				vms := (len(tests) + most - 1) / most
+				for some := range slices.Chunk(tests, (len(tests)+vms-1)/vms) {
+					plan = append(plan, job{lane, []string{folder}, map[string][]string{folder: some}})
+				}
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -63,6 +65,27 @@ func TestTheLongTestsAreLongButOnAnotherArchitecture(t *testing.T) {
 	for _, lane := range vm.Runs[r.what] {
 		if got := r.level(lane); (got == "short") != (lane.Arch != "") {
 			t.Errorf("%s: the tests are %s", lane, got)
+		}
+	}
+}
+
+func TestNoVMHasSoManyTestsThatAllOthersWaitForItAndEachTestRunsOnce(t *testing.T) {
+	for _, n := range []int{1, most, most + 1, 3*most - 1} {
+		var tests []vm.Test
+		for i := range n {
+			tests = append(tests, vm.Test{Shard: "lease", Name: fmt.Sprintf("Test%d", i), Class: vm.Exclusive | vm.Short})
+		}
+		ran := map[string]int{}
+		for _, j := range (&run{out: io.Discard, what: "rest", skipped: map[string]int{}}).plan(tests) {
+			if j.count() > most || j.count() < min(n, most/2) {
+				t.Errorf("of %d tests a VM has %d", n, j.count())
+			}
+			for _, name := range j.tests["lease"] {
+				ran[name]++
+			}
+		}
+		if len(ran) != n || slices.Max(slices.Collect(maps.Values(ran))) != 1 {
+			t.Errorf("of %d tests these run so often: %v", n, ran)
 		}
 	}
 }

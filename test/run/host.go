@@ -67,7 +67,12 @@ func (r *run) images(plan []job) error {
 
 // host runs what this machine's own kernel can show, if the run includes that.
 func (r *run) host() error {
-	if r.what != "test" && r.what != "test-long" {
+	switch r.what {
+	case "rest":
+		r.say("all kills, in network namespaces of this kernel")
+		return r.native([]string{"GRESNET_TEST=long"}, "-run", "Kill", "./lib/lease")
+	case "test", "test-long":
+	default:
 		return nil
 	}
 	r.say("units, and network namespaces of this kernel")
@@ -78,23 +83,33 @@ func (r *run) host() error {
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
+	var packages, env []string
+	for _, p := range strings.Fields(string(out)) {
+		if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
+			packages = append(packages, p)
+		}
+	}
+	if r.what == "test-long" {
+		env = []string{"GRESNET_TEST=long", "GRESNET_SLURMS=bookworm trixie sid"}
+	}
+	if err := r.native(env, packages...); err != nil {
+		return err
+	}
+	return r.command("make", "--no-print-directory", "-C", "spank", "test")
+}
+
+// native runs go test with more arguments and variables, and counts.
+func (r *run) native(env []string, arguments ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	// go's own ten minutes for a package are too few for a busy machine.
-	arguments := []string{"test", "-count=1", "-v", "-timeout", r.left().String(), "-exec", fmt.Sprintf("%s -watch %s", self, r.patience())}
-	for _, p := range strings.Fields(string(out)) {
-		if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
-			arguments = append(arguments, p)
-		}
-	}
-	tests := r.program("go", arguments...)
-	if r.what == "test-long" {
-		tests.Env = append(os.Environ(), "GRESNET_SLURMS=bookworm trixie sid")
-	}
+	all := []string{"test", "-count=1", "-v", "-timeout", r.left().String(), "-exec", fmt.Sprintf("%s -watch %s", self, r.patience())}
+	tests := r.program("go", append(all, arguments...)...)
+	tests.Env = append(os.Environ(), env...)
 	newStream(r, "host", nil).read(tests)
-	return r.command("make", "--no-print-directory", "-C", "spank", "test")
+	return nil
 }
 
 // scripts runs commands, each after a name.
