@@ -33,8 +33,8 @@ Each object that gresnet prints as JSON: what the commands with ` + "`--json`" +
 Some uses:
 
     gresnet status --json | jq -r '.hcas[] | select(.state == "quarantined").name'
-    gresnet scan --json | jq -r '.hcas[].ports[] | select(.state != "ACTIVE") | .interface'
-    gresnet plan --gres nic:2 --json | jq -r '.hcas[].ports[].addresses[]?'
+    gresnet scan --json | jq -r '.hcas[].ports[]? | select(.state != "ACTIVE") | .interface'
+    gresnet plan --gres nic:2 --json | jq -r '.hcas[].ports[]?.addresses[]?'
     gresnet check --json | jq -r '.findings[] | select(.level == "error") | .id + " " + .text'
     jq -r '[.job, ([.hcas[].ports[].sent_bytes // 0] | add)] | @tsv' /var/lib/gresnet/jobs.jsonl
 `
