@@ -84,9 +84,6 @@ func unknown(c *urfave.Context, name string) error {
 // usageError says of a command that was called wrongly what may be meant, or where it says how.
 func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorFunc {
 	return func(_ *urfave.Context, err error, _ bool) error {
-		if _, name, lacks := strings.Cut(err.Error(), "flag needs an argument: -"); lacks {
-			return hint.With(errors.New("flag --"+strings.TrimLeft(name, "-")+" needs a value"), "GN351 see "+command+" --help")
-		}
 		_, text, _ := strings.Cut(err.Error(), "invalid value ")
 		if value, name, is := strings.Cut(text, " for flag -"); is {
 			name, _, _ = strings.Cut(name, ": ")
@@ -131,18 +128,19 @@ func arrange(app *urfave.App, args []string) ([]string, error) {
 			continue
 		}
 		name, _, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		of := find(app.Flags, name)
-		to := &own
+		of, to, whose := find(app.Flags, name), &own, app.Name
 		if len(rest) > 0 && (of == nil || of == urfave.HelpFlag) {
-			of, to = find(command.Flags, name), &flags
+			of, to, whose = find(command.Flags, name), &flags, app.Name+" "+command.Name
 		}
 		if of != nil && given[of] {
 			return nil, hint.With(fmt.Errorf("flag --%s is there twice", name), "GN143 give it once")
 		}
 		given[of] = true
 		*to = append(*to, arg)
-		if takes, is := of.(urfave.DocGenerationFlag); is && takes.TakesValue() && !joined && i+1 < len(args) {
-			i++
+		if takes, is := of.(urfave.DocGenerationFlag); is && takes.TakesValue() && !joined {
+			if i++; i == len(args) {
+				return nil, hint.With(errors.New("flag --"+name+" needs a value"), "GN351 see "+whose+" --help")
+			}
 			*to = append(*to, args[i])
 		}
 	}

@@ -51,7 +51,7 @@ func TestFlagsCanBeGivenInAnyOrder(t *testing.T) {
 }
 
 func TestAFlagWithoutItsValueIsNamedAsItIsTyped(t *testing.T) {
-	for _, args := range []string{"status --dir", "--config"} {
+	for _, args := range []string{"status --dir", "--config", "status --config", "status 7 --dir"} {
 		if got := said(strings.Fields(args)...); !strings.Contains(got, "gresnet-x: flag --"+args[strings.LastIndex(args, "--")+2:]+" needs a value") {
 			t.Errorf("%s: %s", args, got)
 		}
