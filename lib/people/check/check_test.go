@@ -756,6 +756,7 @@ func TestALoginHostNeedsThePluginOnlyWherePlugstackConfHasIt(t *testing.T) {
 		"well": {func(*check.Site) {}, "ok       plugstack.conf: required spank_gresnet.so\n" +
 			"ok       plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is for Slurm 24.11, which is installed\n"},
 		"no line": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "#"), "ok       plugstack.conf: it does not have gresnet's plugin, which a host without HCAs does not need\n"},
+		"no file": {remove("etc/slurm/plugstack.conf"), "ok       plugstack.conf: it does not have gresnet's plugin, which a host without HCAs does not need\n"},
 		"no plugin": {remove(debian + "spank_gresnet.so"), "ok       plugstack.conf: required spank_gresnet.so\n" +
 			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm: srun and sbatch do not run here; install the gresnet-spank for this version of Slurm, or set PluginDir in slurm.conf\n"},
 	} {

@@ -15,13 +15,17 @@ func (s Site) RunLogin() []Finding {
 	if conf == nil {
 		return all
 	}
+	without := []Finding{ok("plugstack.conf", "it does not have gresnet's plugin, which a host without HCAs does not need")}
+	if !slurm.Exists(s.Root, plugstackFile(conf, dir)) {
+		return without // Slurm comes without the file
+	}
 	lines, err := s.stack(conf, dir)
 	if err != nil {
 		return []Finding{failed("plugstack.conf", err)}
 	}
 	i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") })
 	if i < 0 {
-		return []Finding{ok("plugstack.conf", "it does not have gresnet's plugin, which a host without HCAs does not need")}
+		return without
 	}
 	dirs, said := plugin.Dirs(s.Root, conf, dir)
 	f := s.plugin(lines[i].Plugin, dirs, said)
