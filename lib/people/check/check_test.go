@@ -420,7 +420,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Root.(fstest.MapFS)["etc/slurm/prolog.sh"] = program("#!/bin/sh\n")
 		}, ""},
 		"a script before a job has run": {ofSite(runParts, nil),
-			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true; if no script calls it, put it into a folder with a script that does nothing else: Prolog=/etc/slurm/prolog.d/*, and cp /usr/share/gresnet/prolog.d/*-gresnet /etc/slurm/prolog.d/"},
+			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true; if no script calls it, put it into a folder with a script that does nothing else: Prolog=/etc/slurm/prolog.d/*, and install -D -t /etc/slurm/prolog.d /usr/share/gresnet/prolog.d/*-gresnet"},
 		"a script that names the program, before a job has run": {ofSite("#!/bin/sh\necho /usr/sbin/gresnet-prolog\n", nil),
 			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true"},
 		"a script by which slurmd has come to the program": {ofSite(runParts, &sign.Sign{Caller: sign.Caller{Slurmd: true, Script: "/etc/slurm/prolog.sh"}, At: time.Unix(10, 0)}), ""},

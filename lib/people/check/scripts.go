@@ -95,12 +95,12 @@ func (s Site) runnable(files []script, key string) (all []Finding) {
 	return all
 }
 
-// copyOurs returns the command that puts gresnet's own script into the folder of a pattern.
+// copyOurs returns the command that puts gresnet's own script into the folder of a pattern, and makes the folder.
 func copyOurs(key, pattern, dir string) string {
 	if !path.IsAbs(pattern) {
 		pattern = path.Join(dir, pattern)
 	}
-	return fmt.Sprintf("cp /usr/share/gresnet/%s.d/*-gresnet %s/", strings.ToLower(key), path.Dir(pattern))
+	return fmt.Sprintf("install -D -t %s /usr/share/gresnet/%s.d/*-gresnet", path.Dir(pattern), strings.ToLower(key))
 }
 
 // calls says whether slurmd comes to the program: a script that is the program, or does nothing else,
