@@ -35,7 +35,7 @@ DESCRIPTION:
    and what concerns the log and metrics.
 
    Exit status: 0 done; 2 something remains to be undone: no later job gets the
-   HCAs that are not home or in doubt, and the next run goes on; 1 nothing was
+   HCAs that are not home or are in doubt, and the next run goes on; 1 nothing was
    done (bad usage, not root).
 
    Example, by hand for job 4711:

@@ -18,7 +18,7 @@ import (
 
 // machineFlag has a command tell of a node that is not there.
 func machineFlag() urfave.Flag {
-	return &urfave.StringFlag{Name: "machine", Usage: "of a machine whose layout is in `FILE`: see scan"}
+	return &urfave.StringFlag{Name: "machine", Usage: "take the layout in `FILE`, of scan --capture, for the node"}
 }
 
 // layout reads the layout that --machine names, with the site's configuration.
@@ -98,7 +98,7 @@ func capture(w *cli.World, c *urfave.Context, cfg config.Config) error {
 		return err
 	}
 	if err := os.WriteFile(path, []byte(m.String()), 0o644); err != nil {
-		return hint.With(fmt.Errorf("write the layout: %w", err), "GN789 --capture names a file in a folder that is there")
+		return hint.With(fmt.Errorf("write the layout: %w", err), "GN789 name a file in a folder that is there")
 	}
 	return nil
 }
