@@ -37,7 +37,7 @@ static int open_controller(const struct step *step)
 	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd == -1 && errno == ENOENT)
 		slurm_error("gresnet: job %u: warning: the limits of gresnet.toml do not hold: there is no %s; "
-			    "hint: enable the cgroup controller rdma, see [limits] in docs/configuration.md [GN037]", job, path);
+			    "hint: enable the cgroup controller rdma, see [limits] in gresnet.toml(5) [GN037]", job, path);
 	else if (fd == -1)
 		slurm_error("gresnet: job %u: open %s: %m", job, path);
 	return fd;

@@ -130,7 +130,7 @@ static int allow_files(uint32_t job, rlim_t files)
 		return 0;
 	if (files > limit.rlim_max) {
 		slurm_error("gresnet: job %u: relay PMIx: slurmstepd may open %ju files and needs %ju; "
-			    "hint: LimitNOFILE of slurmd [GN046]", job, (uintmax_t)limit.rlim_max, (uintmax_t)files);
+			    "hint: raise LimitNOFILE of slurmd [GN046]", job, (uintmax_t)limit.rlim_max, (uintmax_t)files);
 		return -1;
 	}
 	limit.rlim_cur = files;

@@ -83,7 +83,7 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	err := hint.Join(alone(c), oneOf(c, "json", "fingerprint"), oneOf(c, "quiet", "fingerprint"), oneOf(c, "role", "fingerprint"),
 		oneOf(c, "fix", "json"), oneOf(c, "fix", "fingerprint"), oneOf(c, "fix", "role"))
 	if err == nil && c.IsSet("dry-run") && !c.IsSet("fix") {
-		err = hint.With(errors.New("--dry-run says nothing without --fix"), "GN320 give --fix, too: check alone changes nothing")
+		err = hint.With(errors.New("--dry-run does nothing without --fix"), "GN320 give --fix, too: check alone changes nothing")
 	}
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 		return showFindings(w, c, site(w, c).RunLogin())
 	case "node":
 	default:
-		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "GN281 there are node and login")
+		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "GN281 take node or login")
 	}
 	if err := cli.Root(); err != nil {
 		return err

@@ -47,7 +47,7 @@ Examples:
 func scan(w *cli.World, c *urfave.Context) error {
 	err := hint.Join(alone(c), oneOf(c, "json", "toml", "gres-conf", "gres-files", "capture"), oneOf(c, "machine", "capture"))
 	if err == nil && c.IsSet("gres-dir") && !c.Bool("gres-conf") && !c.Bool("gres-files") {
-		err = hint.With(errors.New("--gres-dir says nothing without --gres-conf or --gres-files"), "GN288 give one of these, too")
+		err = hint.With(errors.New("--gres-dir does nothing without --gres-conf or --gres-files"), "GN288 give one of these, too")
 	}
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func makePlaceholders(s report.Scan, names []string, dir string) error {
 		return err
 	}
 	if err := report.MakePlaceholders(dir, files); err != nil {
-		return hint.With(fmt.Errorf("make placeholder files: %w", err), "GN289 --gres-dir names another folder")
+		return hint.With(fmt.Errorf("make placeholder files: %w", err), "GN289 name another folder with --gres-dir")
 	}
 	return nil
 }

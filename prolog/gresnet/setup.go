@@ -73,7 +73,7 @@ Examples:
 func runSetup(w *cli.World, c *urfave.Context) error {
 	err := hint.Join(alone(c), oneOf(c, "dry-run", "undo"), oneOf(c, "dry-run", "restart"), oneOf(c, "mode", "undo"))
 	if mode := c.String("mode"); err == nil && c.IsSet("mode") && mode != string(rdma.Shared) && mode != string(rdma.Exclusive) {
-		err = hint.With(fmt.Errorf("unknown mode %q", mode), "GN290 there are shared and exclusive")
+		err = hint.With(fmt.Errorf("unknown mode %q", mode), "GN290 take shared or exclusive")
 	}
 	if err != nil {
 		return err

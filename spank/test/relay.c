@@ -423,7 +423,7 @@ static const struct row {
 	{"PMIx: no lease", one_server, NULL, 0, NULL, same_environment, .before = no_lease},
 	{"PMIx: a job in the node's network", in_nodes_network, NULL, 0, NULL, same_environment},
 	{"PMIx: two servers", two_servers, "are both open", -1},
-	{"PMIx: too few open files allowed", few_files, "hint: LimitNOFILE of slurmd", -1},
+	{"PMIx: too few open files allowed", few_files, "hint: raise LimitNOFILE of slurmd", -1},
 	{"PMIx: a callback in another process", one_server, "contain_spank", -1, .elsewhere = true},
 	{"PMIx: no server on the loopback", server_elsewhere, NULL, -1, "does not listen on 127.0.0.1"},
 	{"PMIx: another job's name, not an MPI step", no_server, NULL, 0, NULL, no_name, .user = others_name, .alone = true},

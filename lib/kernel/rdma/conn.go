@@ -124,7 +124,7 @@ func (c *Conn) SetMode(m Mode) error {
 	case errors.Is(err, unix.EBUSY):
 		return ErrBusy
 	case errors.Is(err, unix.EINVAL):
-		return hint.With(errors.New("the kernel has no RDMA netns modes"), "GN224 they came with kernel 5.2")
+		return hint.With(errors.New("the kernel has no RDMA netns modes"), "GN224 take kernel 5.5 or later")
 	}
 	return err
 }

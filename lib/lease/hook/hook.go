@@ -98,7 +98,7 @@ func (h *Hook) run(w *world.World, hook, path string, most time.Duration) error 
 		}
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("run %s as %s: %w", path, hook, err), "GN643 the journal has what it printed")
+		return hint.With(fmt.Errorf("run %s as %s: %w", path, hook, err), "GN643 see what it printed: journalctl -t gresnet-prolog -t gresnet-epilog")
 	}
 	return nil
 }

@@ -329,7 +329,7 @@ const checksFoot = `
 
 | | why |
 | --- | --- |
-| whether UDP port 489 is open between nodes | it sends nothing: run ` + "`srun -N2 ping -c 1 NODE`" + ` in a job |
+| whether UDP port 489 is open between nodes | it sends nothing: run ` + "`srun -N2 --gres=nic:1 ping -c 1 NODE`" + ` |
 | whether slurmctld has the same slurm.conf, and has read it | it makes no RPC: ` + "`scontrol show node`" + `, ` + "`scontrol reconfigure`" + ` |
 | whether another node is configured like this one | compare ` + "`gresnet check --fingerprint`" + ` |
 | what a script of the site's calls, before a job has run | only a run tells; from then on it says what the last one left |

@@ -479,7 +479,7 @@ func (n Node) read() (r record, err error) {
 		err = json.Unmarshal(data, &r)
 	}
 	if err != nil {
-		return r, hint.With(fmt.Errorf("read what setup did: %w", err), "GN232 copies of the files as they were are in "+Store)
+		return r, hint.With(fmt.Errorf("read what setup did: %w", err), "GN232 put the files back by hand, from their copies in "+Store)
 	}
 	return r, nil
 }

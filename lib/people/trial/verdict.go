@@ -26,7 +26,7 @@ func Write(path string, found *report.Trial) error {
 		err = hint.Join(print(), file.Close())
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("write the report: %w", err), "GN635 --report names a file in a folder that is there")
+		return hint.With(fmt.Errorf("write the report: %w", err), "GN635 name a file in a folder that is there")
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func readTime(t document.Table, key string, into *time.Duration, shortest, longe
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < shortest || d > longest {
-		t.Fail(key, `GN159 write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, shortest, longest)
+		t.Fail(key, `GN159 write a time between these two, like "20s"`, "%q is not a time from %s to %s", text, shortest, longest)
 	}
 	*into = d
 }

@@ -111,7 +111,7 @@ func (h HCA) checkGPUs(t document.Table) {
 	if h.alone() {
 		slices.Sort(h.GPUs)
 	} else if len(h.GPUs) > h.Parts() {
-		t.Fail("gpus", "GN317 part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
+		t.Fail("gpus", "GN317 name one GPU for each part at most", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
 	}
 }
 

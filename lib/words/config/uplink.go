@@ -189,7 +189,7 @@ func (u *Uplink) readNames(t document.Table) {
 		}
 		// resolv.conf(5), MAXNS
 		if len(list) > 3 {
-			t.Fail("nameservers", "GN177 the first three count", "the resolver takes three, there are %d", len(list))
+			t.Fail("nameservers", "GN177 keep three of them", "the resolver takes three, there are %d", len(list))
 		}
 	}
 	if list, there := t.Texts("search"); there && len(list) > 0 {
@@ -230,14 +230,14 @@ func (u *Uplink) check(t document.Table) {
 	need("addresses", `GN300 say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
 	need("parent", "GN303 name the node's interface that leads to the management network")
 	if len(u.Routes) > 0 {
-		need("gateway", "GN305 routes lead through a gateway")
+		need("gateway", "GN305 set it, or leave routes out")
 	}
 	u.checkSearch(need)
 }
 
 func (u *Uplink) checkSearch(need func(key, why string)) {
 	if len(u.Search) > 0 && len(u.Nameservers) == 0 {
-		need("nameservers", "GN306 search is for the resolv.conf that these are in")
+		need("nameservers", "GN306 set it, or leave search out")
 	}
 }
 

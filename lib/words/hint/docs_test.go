@@ -110,7 +110,7 @@ func list(t *testing.T, text *strings.Builder, title string, rows []said) {
 	}
 	for _, id := range ids {
 		for i, p := range problems[id] {
-			problems[id][i] = filled.ReplaceAllString(p, "")
+			problems[id][i] = strings.ReplaceAll(filled.ReplaceAllString(p, ""), "%%", "%")
 		}
 		fmt.Fprintf(text, "- %s: %s → %s\n", id, cmp.Or(strings.Join(problems[id], "; "), "…"), strings.TrimSpace(strings.Join(dos[id], "; ")))
 	}

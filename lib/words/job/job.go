@@ -142,5 +142,5 @@ func variable(name string, err error) error {
 }
 
 func environmentFault(err error) error {
-	return hint.With(err, "GN203 slurmd sets the SLURM_ variables for its Prolog and Epilog; by hand, set them as it does, or give a command: --help lists them")
+	return hint.With(err, "GN203 slurmd sets the SLURM_ variables for its Prolog and Epilog; by hand, set them as it does. People's commands: gresnet --help")
 }
