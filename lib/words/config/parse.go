@@ -83,7 +83,7 @@ func (s *Slurm) read(t document.Table) {
 		"timeout",
 		// `false` | `true`: a prolog that fails tells slurmctld why, by two RPCs and in five seconds at
 		// most; `sinfo -R` then shows `gresnet: move mlx5_3 …`, or the message's id, instead of `Prolog
-		// error`. The reason of somebody who has drained the node already stays
+		// error`. A reason that the node has already stays
 		"drain_reason",
 		// `"slurm"` | a job has the HCAs of the indices that Slurm gave it; `"near"`: as many of the same
 		// type, those that are free and nearest to its GPUs and cores
@@ -120,8 +120,8 @@ func (d *Deadline) read(t document.Table) {
 		// What is left stays in the journal, and the next run goes on
 		"epilog",
 		// `false` | `true`: slurmd goes on once an epilog has the job's lock; a prolog that wants its HCAs
-		// waits. Of one that fails no job gets them, and the node is drained only with
-		// `slurm.drain_reason`. It logs to the journal alone
+		// waits. If the epilog fails, no job gets them, and the node is drained only with
+		// `slurm.drain_reason`. Such an epilog logs to the journal alone
 		"epilog_behind",
 	)
 	d.Behind, _ = document.Value[bool](t, "epilog_behind", "true or false")
