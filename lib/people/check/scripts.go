@@ -50,7 +50,7 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 				do = copyOurs(key, l.Keys[0].Value, dir)
 			}
 			if l.Keys[0].Value == "/usr/sbin/"+program {
-				do = "GN114 install package gresnet again: apt install --reinstall gresnet, or dnf reinstall gresnet"
+				do = "GN114 install package gresnet again: apt install --reinstall ./gresnet_*.deb, or dnf reinstall ./gresnet-[0-9]*.rpm"
 			}
 			return []Finding{fail("slurm.conf", do, "%s=%s is not there: each job's %s fails, and drains the node", key, l.Keys[0].Value, strings.ToLower(key))}
 		}

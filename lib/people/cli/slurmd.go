@@ -103,7 +103,7 @@ func handOver(args []string) error {
 			break
 		}
 	}
-	return hint.With(failed, "GN581 install package gresnet again: apt install --reinstall gresnet, or dnf reinstall gresnet")
+	return hint.With(failed, "GN581 install package gresnet again: apt install --reinstall ./gresnet_*.deb, or dnf reinstall ./gresnet-[0-9]*.rpm")
 }
 
 // gresnets lists where gresnet can be: beside this program, or where the package has it. Nobody's PATH
