@@ -250,7 +250,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no space": {func(s *check.Site) { s.Free = 1 << 20 },
 			"error    state: /run/gresnet has 1024 KiB left; make room: a prolog that cannot write fails, and drains the node"},
 		"shared after a reboot": {remove("etc/modprobe.d/rdma.conf"),
-			`warning  mode: exclusive now, shared after a reboot (the kernel's default); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+			`warning  mode: exclusive now, shared after a reboot (the kernel's default); gresnet setup --mode exclusive, or cp /usr/share/gresnet/modprobe.conf /etc/modprobe.d/gresnet.conf and renew the initramfs`},
 		"a PF that is whole and has VFs": {func(s *check.Site) {
 			s.Inventory.HCAs[0].ID.PCI = "0000:01:00.0"
 			s.Inventory.HCAs[0].VFs = &report.VFs{Now: 2, Total: 8}
@@ -314,18 +314,18 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		}, ""},
 		"no limits, and no controller": {set("sys/fs/cgroup/cgroup.controllers", "cpuset\n", scope, "\n"), ""},
 		"shared by the command line": {set("proc/cmdline", "quiet ib_core.netns_mode=1"),
-			`warning  mode: exclusive now, shared after a reboot (kernel command line); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+			`warning  mode: exclusive now, shared after a reboot (kernel command line); gresnet setup --mode exclusive, or cp /usr/share/gresnet/modprobe.conf /etc/modprobe.d/gresnet.conf and renew the initramfs`},
 		"a hidden file of modprobe's does not count": {set("usr/lib/modprobe.d/rdma.conf", "options ib_core netns_mode=1\n"), ""},
 		"nor does one whose name comes earlier":      {set("usr/lib/modprobe.d/aa.conf", "options ib_core netns_mode=1\n"), ""},
 		"a later one does": {set("usr/lib/modprobe.d/zz.conf", "options ib_core netns_mode=1\n"),
-			`warning  mode: exclusive now, shared after a reboot (/usr/lib/modprobe.d/zz.conf); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+			`warning  mode: exclusive now, shared after a reboot (/usr/lib/modprobe.d/zz.conf); gresnet setup --mode exclusive, or cp /usr/share/gresnet/modprobe.conf /etc/modprobe.d/gresnet.conf and renew the initramfs`},
 		"exclusive after a reboot": {func(s *check.Site) { s.Inventory.Mode = rdma.Shared },
 			"warning  mode: shared now, exclusive after a reboot (/etc/modprobe.d/rdma.conf); reboot, if exclusive is meant"},
 		"not exclusive, though it was booted with it": {func(s *check.Site) {
 			s.Inventory.Mode = rdma.Shared
 			s.Root.(fstest.MapFS)["etc/modprobe.d/rdma.conf"].ModTime = time.Unix(1700000000, 0)
 			set("proc/stat", "cpu 1 2 3\nbtime 1700000001\n")(s)
-		}, "warning  mode: shared now, though /etc/modprobe.d/rdma.conf was there at boot and says exclusive; if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot"},
+		}, "warning  mode: shared now, though /etc/modprobe.d/rdma.conf was there at boot and says exclusive; if the initramfs loads ib_core, renew it (update-initramfs -u, dracut -f), and reboot"},
 		"the kernel's own ways to write it": {set("etc/modprobe.d/rdma.conf", "options ib-core netns-mode=N\n"), ""},
 		"off, too":                          {set("proc/cmdline", "ib-core.netns_mode=Off", "etc/modprobe.d/rdma.conf", ""), ""},
 		"drift": {func(s *check.Site) {

@@ -63,9 +63,9 @@ func (s Site) mode() Finding {
 	case wanted != "":
 		return warn("mode", enable, "%s now, %s after a reboot (%s), though gresnet.toml wants %s", now, later, where, wanted)
 	case now == rdma.Exclusive:
-		return warn("mode", `GN088 put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`, "%s now, %s after a reboot (%s)", now, later, where)
+		return warn("mode", "GN088 gresnet setup --mode exclusive, or cp /usr/share/gresnet/modprobe.conf /etc/modprobe.d/gresnet.conf and renew the initramfs", "%s now, %s after a reboot (%s)", now, later, where)
 	case s.bootedWith(where):
-		return warn("mode", "GN089 if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot", "%s now, though %s was there at boot and says %s", now, where, later)
+		return warn("mode", "GN089 if the initramfs loads ib_core, renew it (update-initramfs -u, dracut -f), and reboot", "%s now, though %s was there at boot and says %s", now, where, later)
 	}
 	return warn("mode", "GN090 reboot, if exclusive is meant", "%s now, %s after a reboot (%s)", now, later, where)
 }
