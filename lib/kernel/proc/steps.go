@@ -101,7 +101,7 @@ func stepChild(args []string, say detach.Say) error {
 	for _, pid := range pids {
 		progress.At(pid, 0)
 		dir := filepath.Join("/proc", strconv.Itoa(pid))
-		job, answered := poll.Within(context.Background(), poll.StepTitle, func() string { return lookStep(dir, []byte(args[0])) })
+		job, answered := poll.Within(context.Background(), poll.StepTitle, func() string { return lookStep(pid, []byte(args[0])) })
 		message := ""
 		switch {
 		case job != "":
@@ -128,7 +128,8 @@ func stepChild(args []string, say detach.Say) error {
 
 // lookStep returns the job of a step, or nothing. Whose the process is it asks first: that takes no
 // lock which the process holds while it maps files (fs/proc/array.c:proc_pid_status).
-func lookStep(dir string, begin []byte) (job string) {
+func lookStep(pid int, begin []byte) (job string) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	if !startedByRoot(dir) {
 		return ""
 	}
@@ -140,11 +141,14 @@ func lookStep(dir string, begin []byte) (job string) {
 	if _, err := strconv.ParseUint(string(number), 10, 32); err != nil {
 		return ""
 	}
+	if executedBy(pid) != 0 {
+		return "" // a user's, who had a program run as root, such as sudo, and gave it the title
+	}
 	return string(number)
 }
 
 // startedByRoot tells a process whose real user is root. Anybody can give a process
-// any title, and have a program run as root that is made for that; slurmstepd in turn
+// any title; slurmstepd in turn
 // is its job's user for moments, but never really (proc(5), /proc/PID/status).
 func startedByRoot(dir string) bool {
 	status, err := os.ReadFile(dir + "/status")

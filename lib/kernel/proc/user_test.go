@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -49,7 +50,8 @@ func init() {
 }
 
 // Who runs a program that becomes root, as sudo does before it asks for a password, has not become root.
-func TestAProcessThatBecameRootIsItsUsers(t *testing.T) {
+func TestAProcessThatBecameRootIsItsUsersAndNoStepWhateverItsTitle(t *testing.T) {
+	const job = 4294000021
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to be another user")
 	}
@@ -65,11 +67,15 @@ func TestAProcessThatBecameRootIsItsUsers(t *testing.T) {
 	}
 	for by, want := range map[uint32]uint32{1234: 1234, 0: 0} {
 		cmd := exec.Command(program)
+		cmd.Args = []string{fmt.Sprintf("slurmstepd: [%d.extern]", uint32(job))}
 		cmd.Env = []string{"GRESNET_BECOME=root"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: by, Gid: 1234}}
 		standin.Start(t, cmd)
 		if _, uid, err := proc.UserOf(cmd.Process.Pid); err != nil || uid != want {
 			t.Errorf("what user %d runs is of user %d, %v", by, uid, err)
+		}
+		if steps, err := proc.Steps(job); err != nil || slices.Contains(pids(steps), cmd.Process.Pid) != (by == 0) {
+			t.Errorf("of what user %d runs these are steps: %v, %v", by, steps, err)
 		}
 	}
 }
