@@ -256,7 +256,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"rdma_cm of a policy is a number", "[[policy]]\nrdma_cm = 1\ncount = 1\n", `f:2: policy.rdma_cm: is not true, false or "auto"`, "correct line 2 of f"},
 		{"guard is another word", "[access]\nguard = \"on\"\n", `f:2: access.guard: "on" is not one of "auto", "required", "off"`, "correct line 2 of f"},
 		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, rdma_cm, umad, issm, guard, isolation"},
-		{"a fault that a job can cause, as a reason for quarantine", "[health]\nquarantine = { rnr_nak_retry_err = 5 }\n", `f:2: unknown key "health.quarantine.rnr_nak_retry_err"`, "known keys are link_downed, link_error_recovery, symbol_error, port_rcv_errors, local_link_integrity_errors, rx_icrc_encapsulated"},
+		{"a fault that a job can cause, as a reason for quarantine", "[health]\nquarantine = { rnr_nak_retry_err = 5 }\n", `f:2: unknown key "health.quarantine.rnr_nak_retry_err"`, "known keys are link_downed, link_error_recovery, symbol_error, port_rcv_errors, local_link_integrity_errors"},
 		{"a limit for a file elsewhere", "[health]\nwarn = { \"../rate\" = 5 }\n", `f:2: health.warn.../rate: that is no counter of faults`, "ls /sys/class/infiniband/*/ports/*/*counters"},
 		{"a limit for what each job makes grow", "[health]\n[health.warn]\nport_xmit_data = 5\n", `f:3: health.warn.port_xmit_data: that is no counter of faults`, "ls /sys/class/infiniband/*/ports/*/*counters"},
 		{"a limit below nothing", "[health]\nwarn = { symbol_error = -1 }\n", `f:2: health.warn.symbol_error: -1 is not from 0 to 4294967295`, "correct line 2 of f"},

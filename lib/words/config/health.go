@@ -24,10 +24,11 @@ type Health struct {
 	Warn, Quarantine map[string]uint64
 }
 
-// linkCounters are the counters that may quarantine an HCA: cable, port and switch make them grow. A job can
-// make others grow as it likes, and no user may take an HCA away from other jobs.
+// linkCounters are the counters that may quarantine an HCA: cable, port and switch make them grow. Users can
+// make others grow as they like, rx_icrc_encapsulated by datagrams to port 4791 that are no RoCE, and no user may take
+// an HCA away from other jobs.
 var linkCounters = []string{
-	"link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "local_link_integrity_errors", "rx_icrc_encapsulated",
+	"link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "local_link_integrity_errors",
 }
 
 func (h *Health) read(t document.Table) {
@@ -40,8 +41,7 @@ func (h *Health) read(t document.Table) {
 		// warns: `{ symbol_error = 100 }`
 		"warn",
 		// | the same for quarantine: `link_downed`, `link_error_recovery`, `symbol_error`,
-		// `port_rcv_errors`, `local_link_integrity_errors`, `rx_icrc_encapsulated`; a job can make others
-		// grow
+		// `port_rcv_errors`, `local_link_integrity_errors`; users can make others grow
 		"quarantine",
 	)
 	t.Choose("port", &h.Port, HealthWarn, HealthQuarantine, HealthOff)
