@@ -231,6 +231,30 @@ func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
 }
 
 // slurmctld begins at job 1 again when it has lost its state, so a later job can have the number and the
+// run of one whose lease ended with a loss, and live when what that lost comes back.
+func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
+	node, state := lawBed(t)
+	again := strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
+		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"))
+	rail1.run(t, node, state, "prolog", never)
+	node.Run("nsenter --net=" + state + "/jobs/4712/netns ip link del hca1")
+	t.Setenv("GRESNET_LAW_LOST", "1")
+	if err := rail1.command(node, state, "epilog", never).Run(); err == nil {
+		t.Error("an epilog passes that lost an HCA")
+	}
+	later := lawLease{rail1.job, "hca0"}
+	later.run(t, node, state, "prolog", never)
+	node.Run(again + "; ip link set farther up")
+	t.Setenv("GRESNET_LAW_LOST", "")
+	_ = rail0.command(node, state, "sweep", never).Run() // what the two share stays owed while the later job lives
+	now, err := table.Folder(state).Read()
+	if err != nil || !slices.ContainsFunc(now.Claims, func(c table.Claim) bool { return c.HCA.PCI == "hca0" && c.Job == later.job && !c.Doubt }) {
+		t.Errorf("the later job lives, and the claims are %+v: %v", now.Claims, err)
+	}
+	later.run(t, node, state, "epilog", never)
+}
+
+// slurmctld begins at job 1 again when it has lost its state, so a later job can have the number and the
 // run of one whose lease ended with a loss: the HCA stays quarantined until it is back.
 func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) {
 	node, state := lawBed(t)
@@ -293,4 +317,25 @@ func TestWhatAJobSharesWithAnotherThatHasNotNotedItYetIsNotLost(t *testing.T) {
 	}
 	rail1.run(t, node, state, "epilog", never)
 	lawSame(t, node, state, before)
+}
+
+// Each of three rails has a hop of a group and of an IPv6 route, and a job of its own, whatever order they end in.
+func TestWhatThreeJobsShareIsWholeWhenAllHaveEnded(t *testing.T) {
+	rail2 := lawLease{lawJob + 2, "hca2"}
+	node, state := lawBed(t)
+	node.Run(`ip link add hca2 type veth peer name farthest; ip link set farthest up; ip link set hca2 up; ip addr add 10.2.0.2/24 dev hca2; ip -6 addr add fd02::2/64 dev hca2 nodad
+while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd02::2 || ` + lawRises + `; do sleep 0.02; done
+ip -6 route add fd30::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1 nexthop via fd02::1 dev hca2
+ip nexthop add id 10 via 10.2.0.1 dev hca2; ip nexthop add id 11 group 7/8/10; ip route add 172.31.0.0/16 nhid 11`)
+	before := lawPicture(node)
+	rails := []lawLease{rail0, rail1, rail2}
+	for _, ends := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		for _, l := range rails {
+			l.run(t, node, state, "prolog", never)
+		}
+		for _, i := range ends {
+			rails[i].run(t, node, state, "epilog", never)
+		}
+		lawSame(t, node, state, before)
+	}
 }

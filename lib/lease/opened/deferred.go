@@ -1,6 +1,7 @@
 package opened
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,8 @@ func sharing(o table.Deferred) string {
 // fails no job's epilog: settings that it cannot restore stay deferred.
 func restoreDeferred(n *host.Host, w *world.World) {
 	t := n.Readable(w.Job)
+	// The interface that left first has all that was shared, those that left later what was left of it: it comes last.
+	slices.SortStableFunc(t.Deferred, func(a, b table.Deferred) int { return cmp.Compare(b.Shared.Taken, a.Shared.Taken) })
 	for _, o := range t.Deferred {
 		if _, claimed := t.Claimed(o); !claimed {
 			restoreEntry(n, w, o)

@@ -76,6 +76,9 @@ func (l *Lease) startOver() {
 func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error {
 	homeFrom, placesFrom, claimsFrom := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome), recovery.FirstOfRank(notes, step.Rank(new(step.Claim)))
 
+	if err := l.World.CloseNodes(); err != nil {
+		return []error{err}
+	}
 	traffic := l.beginTraffic(notes)
 	failed := l.remove(notes[:homeFrom])
 	l.carried = traffic.End()
@@ -86,9 +89,8 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	}
 	if damage != nil {
 		l.doubt(damage)
-	} else {
-		l.quarantineLost()
 	}
+	l.quarantineLost()
 
 	if len(failed) == 0 { // else something that is not home may be in there
 		failed = l.removePlaces(notes[placesFrom:claimsFrom])

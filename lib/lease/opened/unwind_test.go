@@ -1,18 +1,28 @@
 package opened
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/recovery"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
+	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
 	"gresnet/test/leasetest"
+	"gresnet/test/netnstest"
 )
 
 func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
@@ -53,5 +63,75 @@ func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 		if !slices.ContainsFunc(notes, func(s recovery.Note) bool { return s.HCA() == leasetest.B }) {
 			t.Errorf("damaged %v: it would leave its own HCA away", damaged)
 		}
+	}
+}
+
+// opens returns the lease of job 7, which claims A, on a node of its own.
+func opens(t *testing.T) *Lease {
+	t.Helper()
+	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
+	if err := h.State.Make(); err != nil {
+		t.Fatal(err)
+	}
+	leasetest.Write(t, h.State, 7, time.Hour, []node.ID{leasetest.A})
+	err := h.Table().Update(t.Context(), func(now *table.Table) error {
+		now.Claims = []table.Claim{{HCA: leasetest.A, Job: 7, Run: "0"}}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(t.Context(), h, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	l.startOver()
+	return l
+}
+
+func TestWhatTheNodeLostIsQuarantinedAlsoWhereTheJournalIsDamaged(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		l := opens(t)
+		l.World.Gone[world.Piece{HCA: leasetest.A}] = true
+		claim := recovery.Note{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A}}}}
+		var damage *recovery.Damage
+		if damaged {
+			damage = &recovery.Damage{Gaps: []journal.Gap{{After: 1, Why: "a line does not read"}}, Notes: []recovery.Note{claim, {Step: &step.Access{ID: leasetest.A}, Number: 2}}}
+		}
+		l.undoAll([]recovery.Note{claim}, damage)
+		if now, err := l.World.Table.Read(); err != nil || len(now.Claims) != 1 || now.Claims[0].Quarantined == "" {
+			t.Errorf("damaged %v: claims %+v, %v", damaged, now.Claims, err)
+		}
+	}
+}
+
+// watched is a step that looks at a device node of the lease while it is undone.
+type watched struct {
+	*step.Access
+	node string
+	had  fs.FileMode
+}
+
+func (s *watched) Undo(*world.World) error {
+	info, err := os.Stat(s.node)
+	if err == nil {
+		s.had = info.Mode()
+	}
+	return errors.Join(err, errors.New("it does not come home"))
+}
+
+// Whoever has such a node open as a path (O_PATH) opens the HCA by it when that is home.
+func TestTheDeviceNodesOfALeaseAreClosedBeforeAnHCAComesHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to make a device node")
+	}
+	l := opens(t)
+	s := &watched{Access: &step.Access{ID: leasetest.A}, node: filepath.Join(l.World.Dir.Devices(), "uverbs0")}
+	if err := errors.Join(os.MkdirAll(l.World.Dir.Devices(), 0o755), unix.Mknod(s.node, unix.S_IFCHR, int(unix.Mkdev(1, 3))), os.Chmod(s.node, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if failed := l.undoAll([]recovery.Note{{Step: s}}, nil); len(failed) == 0 || s.had.Perm() != 0o600 {
+		t.Errorf("the node has %s, %v", s.had, failed)
 	}
 }

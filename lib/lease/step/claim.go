@@ -56,9 +56,10 @@ func (s *Claim) Undo(w *world.World) error {
 		return err
 	}
 	defer change.Close()
-	change.Table.Release(w.Job, w.Run, table.Noted(s.Claims, w.Dir.IsLost()), w.Away)
+	aside := w.Dir.IsLost()
+	change.Table.Release(w.Job, w.Run, table.Noted(s.Claims, aside), w.Away)
 	failed := Reopen(w, &change.Table)
-	if !w.UplinkLeft {
+	if !w.UplinkLeft && !aside { // a later lease of the job's number may have one
 		failed = hint.Join(failed, network.FreeUplink(w, &change.Table))
 	}
 	return hint.Join(failed, commit(w, change))

@@ -144,26 +144,11 @@ func makeCM(w *world.World) error {
 
 // Undo removes the device nodes, and then the guard.
 func (s *Devices) Undo(w *world.World) error {
-	if err := closeNodes(w); err != nil {
+	if err := w.CloseNodes(); err != nil {
 		return err
 	}
 	if err := mount.Remove(w.Dir.Devices()); err != nil {
 		return err
 	}
 	return Unguard(w, w.Job)
-}
-
-// closeNodes closes the lease's device nodes against users who have one of them, or their folder, open
-// as a path.
-func closeNodes(w *world.World) error {
-	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		if err := devnode.Set(node, devnode.RootAlone()); err != nil {
-			w.Notice("close what is in the lease's dev: %s", err)
-		}
-	}
-	return nil
 }

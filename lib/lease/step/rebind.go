@@ -216,9 +216,12 @@ func (s *Rebind) lock(w *world.World) (*lock.File, error) {
 func (s *Rebind) device() *RDMA { return &RDMA{ID: s.ID, Name: s.Name, CM: s.CM} }
 
 // close closes the lease's device nodes and ends the guard, while the nodes' numbers are the job's still:
-// another job's VF may get them.
+// another job's VF may get them. Those of a lease that was set aside are gone; the guard is a later lease's of the job.
 func (s *Rebind) close(w *world.World) error {
-	return hint.Join(closeNodes(w), Unguard(w, w.Job))
+	if w.Dir.IsLost() {
+		return nil
+	}
+	return hint.Join(w.CloseNodes(), Unguard(w, w.Job))
 }
 
 // function is a VF as its PF and the PCI bus know it.

@@ -101,13 +101,12 @@ func (t *Table) Of(job uint32, run string) (claims []Claim) {
 	return claims
 }
 
-// Release removes the claims of a job's run, of those in doubt only its own: a lease that was set aside
-// can have had the same job's number and run, since slurmctld counts anew when it has lost its state. It
+// Release removes the claims of a job's run that are a lease's own, as Noted tells. It
 // quarantines the HCAs in away, which could not be brought home; away has the reasons.
-func (t *Table) Release(job uint32, run string, own func(node.ID) bool, away map[node.ID]string) {
+func (t *Table) Release(job uint32, run string, own func(Claim) bool, away map[node.ID]string) {
 	kept := t.Claims[:0]
 	for _, c := range t.Claims {
-		if c.Job == job && c.Run == run && (!c.Doubt || own(c.HCA)) {
+		if c.Job == job && c.Run == run && own(c) {
 			if c.Quarantined = away[c.HCA]; c.Quarantined == "" {
 				continue
 			}
@@ -117,11 +116,15 @@ func (t *Table) Release(job uint32, run string, own func(node.ID) bool, away map
 	t.Claims = kept
 }
 
-// Noted returns a function that tells which claims are a lease's own: those that its note has, and all
-// if the lease was set aside.
-func Noted(claims []Claim, aside bool) func(node.ID) bool {
-	return func(id node.ID) bool {
-		return aside || slices.ContainsFunc(claims, func(c Claim) bool { return c.HCA == id })
+// Noted returns a function that tells which claims of a job's run are a lease's own. A lease that was set aside and a
+// later one can have the same job's number and run, since slurmctld counts from the beginning when it has lost its
+// state. The first has the claims that are in doubt, the other one those that are not, and those that its note has.
+func Noted(claims []Claim, aside bool) func(Claim) bool {
+	return func(c Claim) bool {
+		if aside || !c.Doubt {
+			return aside == c.Doubt
+		}
+		return slices.ContainsFunc(claims, func(own Claim) bool { return own.HCA == c.HCA })
 	}
 }
 
