@@ -196,7 +196,7 @@ func (t tool) round(c testCase, list []hca, s samples, check bool, same *string)
 		took = time.Since(start)
 	}
 	s.add(t.name, "in", took)
-	if err := t.settle(s, "in"); err != nil {
+	if err := settle(); err != nil {
 		return err
 	}
 	if check {
@@ -215,9 +215,11 @@ func (t tool) round(c testCase, list []hca, s samples, check bool, same *string)
 		took = time.Since(start)
 	}
 	s.add(t.name, "out", took)
-	if err := t.settle(s, "out"); err != nil {
+	start = time.Now()
+	if err := settle(); err != nil {
 		return err
 	}
+	s.add(t.name, "udev", time.Since(start))
 	if err := t.after(list); err != nil {
 		return err
 	}
@@ -232,14 +234,6 @@ func (t tool) round(c testCase, list []hca, s samples, check bool, same *string)
 	if err == nil && now != before {
 		err = fmt.Errorf("the node is not as it was, but\n%s\nwhere it was\n%s", now, before)
 	}
-	return err
-}
-
-// settle waits until udev has dealt with what a tool did in a way.
-func (t tool) settle(s samples, way string) error {
-	start := time.Now()
-	err := settle()
-	s.add(t.name, "udev "+way, time.Since(start))
 	return err
 }
 

@@ -15,7 +15,7 @@ type results struct {
 }
 
 // measured is a case with the milliseconds that each tool took for each way:
-// "gresnet in", "floor out". "floor udev out" is how long after it udev was at work.
+// "gresnet in", "floor out". "floor udev" is how long after it udev was at work.
 type measured struct {
 	testCase
 	Samples samples `json:"samples"`

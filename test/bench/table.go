@@ -19,7 +19,7 @@ func (r results) table() string {
 			floor, _ := m.median("floor", w.key)
 			fmt.Fprintf(&b, "%-28s %-6s %6d %8.1f %16s %16s %16s %16s", m.Name, w.name, m.rounds(), floor,
 				m.cell("gresnet", w.key), m.cell("script", w.key), m.cell("plain", w.key), m.cell("host-device", w.key))
-			if udev, there := m.median("floor", "udev "+w.key); there {
+			if udev, there := m.median("floor", "udev"); there && w.key == "out" {
 				fmt.Fprintf(&b, " %6.1f", udev)
 			}
 			b.WriteByte('\n')
@@ -65,7 +65,7 @@ var plotted = []string{
 // markdown returns a table of the cases that say most.
 func (r results) markdown() string {
 	var b strings.Builder
-	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | gresnet : floor + udev | script : gresnet |\n")
+	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | epilog : floor + udev | script : gresnet |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
 	for _, m := range r.Cases {
 		if slices.Contains(plotted, m.Name) {
@@ -75,19 +75,27 @@ func (r results) markdown() string {
 			m.both(func(way string) (float64, bool) { return m.median("floor", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.median("gresnet", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.ratio("gresnet", way) }, "%.2f"),
-			m.both(m.settled, "%.2f"),
+			cell(m.settled("out")),
 			m.both(m.faster("script"), "%.1f"))
 	}
 	return b.String()
 }
 
-// settled returns what gresnet's way is of the floor's and the time that udev is at work after that. An epilog waits for
-// udev; a prolog does not, but they share the one processor.
+// cell returns one figure, if there is one.
+func cell(value float64, there bool) string {
+	if !there {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", value)
+}
+
+// settled returns what gresnet's way out is of the floor's and the time that udev is at work
+// after that, which gresnet waits for. After the floor's way in udev is at work for a millisecond.
 func (m measured) settled(way string) (float64, bool) {
-	own, _ := m.median("gresnet", way)
-	floor, _ := m.median("floor", way)
-	udev, there := m.median("floor", "udev "+way)
-	return own / (floor + udev), there
+	own, _ := m.median("gresnet", "out")
+	floor, _ := m.median("floor", "out")
+	udev, there := m.median("floor", "udev")
+	return own / (floor + udev), there && way == "out"
 }
 
 // faster returns how many times faster than a script gresnet is.
