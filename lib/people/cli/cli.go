@@ -121,7 +121,7 @@ func (w *World) problem(err error) {
 	fmt.Fprintf(w.Stderr, "%s: %s\n", w.name, line)
 	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", w.name, do)
 	if w.changes {
-		w.logProblem(line, id, exitCode(err))
+		w.logProblem(line+"; hint: "+do, id, exitCode(err))
 	}
 }
 

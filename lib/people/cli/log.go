@@ -141,8 +141,8 @@ func traffic(device string, t counters.Traffic) string {
 	return fmt.Sprintf("%s port %d sent %d bytes and received %d", device, t.Port, t.SentBytes, t.ReceivedBytes)
 }
 
-// logProblem puts into the systemd journal what a person is told on stderr.
-func (w *World) logProblem(line, id string, exit int) {
+// logProblem puts into the systemd journal what a person is told on stderr: what is wrong, and what to do.
+func (w *World) logProblem(text, id string, exit int) {
 	if w.Send == nil {
 		return
 	}
@@ -156,5 +156,5 @@ func (w *World) logProblem(line, id string, exit int) {
 	if job := w.Getenv("SLURM_JOB_ID"); job != "" {
 		fields["JOB_ID"] = job
 	}
-	w.send(line, journal.PriErr, fields)
+	w.send(text, journal.PriErr, fields)
 }

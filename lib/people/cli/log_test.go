@@ -153,7 +153,7 @@ func TestTrafficHasFieldsToAddUp(t *testing.T) {
 	}
 }
 
-func TestAProblemCarriesTheIDOfItsMessage(t *testing.T) {
+func TestAProblemCarriesTheIDOfItsMessageAndWhatToDo(t *testing.T) {
 	for want, err := range map[string]error{
 		"GN777": fmt.Errorf("take: %w", hint.With(errors.New("it is gone"), "GN777 look for it")),
 		"GN001": errors.New("it is gone"),
@@ -163,11 +163,12 @@ func TestAProblemCarriesTheIDOfItsMessage(t *testing.T) {
 		var said strings.Builder
 		w.Stderr, w.Getenv = &said, func(string) string { return "" }
 		w.problem(err)
-		first, _, _ := strings.Cut(said.String(), "\n")
+		first, second, _ := strings.Cut(said.String(), "\n")
 		if !strings.HasSuffix(first, " ["+want+"]") || strings.Count(said.String(), "GN") != 1 {
 			t.Errorf("it said %q, wanted %s at the end of the first line", said.String(), want)
 		}
-		if len(*lines) != 1 || (*lines)[0].fields["GRESNET_ID"] != want || !strings.HasSuffix((*lines)[0].text, " ["+want+"]") {
+		_, do, _ := strings.Cut(strings.TrimSpace(second), ": ")
+		if len(*lines) != 1 || (*lines)[0].fields["GRESNET_ID"] != want || !strings.HasSuffix((*lines)[0].text, " ["+want+"]; "+do) || !strings.HasPrefix(do, "hint: ") {
 			t.Errorf("the journal has %v, wanted %s", *lines, want)
 		}
 	}
