@@ -171,9 +171,7 @@ func TestWhatCannotBeGivenStaysOwedAndFailsNoJob(t *testing.T) {
 func TestWhatIsOwedWithAnInterfaceThatTheNodeLostWaitsForIt(t *testing.T) {
 	node, state := lawBed(t)
 	before := lawPicture(node)
-	again := "ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
-		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"
-	again = strings.TrimSpace(node.Run("echo " + again))
+	again := againOf(node)
 	rail0.run(t, node, state, "prolog", never)
 	rail1.run(t, node, state, "prolog", never)
 	rail0.run(t, node, state, "epilog", never)
@@ -192,7 +190,7 @@ func TestWhatIsOwedWithAnInterfaceThatTheNodeLostWaitsForIt(t *testing.T) {
 			t.Errorf("it says %q, and is quarantined: %t", out, quarantined())
 		}
 	}
-	node.Run(again + "; ip link set farther up")
+	node.Run(again)
 	t.Setenv("GRESNET_LAW_LOST", "")
 	if out := rail1.says(t, node, state, "sweep"); out != "" {
 		t.Errorf("a sweep says %q", out)
@@ -204,11 +202,46 @@ func TestWhatIsOwedWithAnInterfaceThatTheNodeLostWaitsForIt(t *testing.T) {
 	lawSame(t, node, state, before)
 }
 
+// againOf returns the command that makes hca1 again after it is lost, as its driver would.
+func againOf(node *netnstest.NS) string {
+	return strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
+		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address) '; ip link set farther up'"))
+}
+
+// What the two share waits for the dead one, and the other one does not.
+func TestADeadHCAKeepsNoHCAThatSharesRoutesWithItFromLaterJobs(t *testing.T) {
+	for name, leases := range map[string][]lawLease{"of two jobs": {rail1, rail0}, "of one job": {whole}} {
+		t.Run(name, func(t *testing.T) {
+			node, state := lawBed(t)
+			before, again := lawPicture(node), againOf(node)
+			for _, l := range leases {
+				l.run(t, node, state, "prolog", never)
+			}
+			node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link del hca1", state, leases[0].job))
+			t.Setenv("GRESNET_LAW_LOST", "1")
+			for _, l := range leases {
+				if err := l.command(node, state, "epilog", never).Run(); (err != nil) != (l == leases[0]) {
+					t.Errorf("the epilog of job %d: %v", l.job, err)
+				}
+			}
+			now, err := table.Folder(state).Read()
+			if err != nil || len(now.Claims) != 1 || now.Claims[0].HCA.PCI != "hca1" {
+				t.Errorf("claims %+v, %v: wanted that of the dead one", now.Claims, err)
+			}
+			node.Run(again)
+			t.Setenv("GRESNET_LAW_LOST", "")
+			if out := rail0.says(t, node, state, "sweep"); out != "" {
+				t.Errorf("a sweep says %q", out)
+			}
+			lawSame(t, node, state, before)
+		})
+	}
+}
+
 func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
 	node, state := lawBed(t)
 	before := lawPicture(node)
-	again := strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
-		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"))
+	again := againOf(node)
 	const step = 5 // of the moments at which it could be killed: each takes seconds
 	for n, killed := 1, true; killed; n += step {
 		rail0.run(t, node, state, "prolog", never)
@@ -219,7 +252,7 @@ func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
 		for _, kill := range []int{n, never} {
 			_ = rail1.command(node, state, "epilog", kill).Run() // the one that is not killed says what is lost, or it was said
 		}
-		node.Run(again + "; ip link set farther up")
+		node.Run(again)
 		t.Setenv("GRESNET_LAW_LOST", "")
 		killed = rail1.run(t, node, state, "sweep", n)
 		rail1.run(t, node, state, "sweep", never)
@@ -234,8 +267,7 @@ func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
 // run of one whose lease ended with a loss, and live when what that lost comes back.
 func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 	node, state := lawBed(t)
-	again := strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
-		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"))
+	again := againOf(node)
 	rail1.run(t, node, state, "prolog", never)
 	node.Run("nsenter --net=" + state + "/jobs/4712/netns ip link del hca1")
 	t.Setenv("GRESNET_LAW_LOST", "1")
@@ -244,7 +276,7 @@ func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 	}
 	later := lawLease{rail1.job, "hca0"}
 	later.run(t, node, state, "prolog", never)
-	node.Run(again + "; ip link set farther up")
+	node.Run(again)
 	t.Setenv("GRESNET_LAW_LOST", "")
 	_ = rail0.command(node, state, "sweep", never).Run() // what the two share stays owed while the later job lives
 	now, err := table.Folder(state).Read()
@@ -259,8 +291,7 @@ func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) {
 	node, state := lawBed(t)
 	before := lawPicture(node)
-	again := strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
-		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"))
+	again := againOf(node)
 	rail0.run(t, node, state, "prolog", never)
 	rail1.run(t, node, state, "prolog", never)
 	rail0.run(t, node, state, "epilog", never)
@@ -276,7 +307,7 @@ func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) 
 	if err != nil || len(now.Claims) != 1 || now.Claims[0].HCA.PCI != "hca1" || now.Claims[0].Quarantined == "" {
 		t.Errorf("after a later job of that number the claims are %+v: %v", now.Claims, err)
 	}
-	node.Run(again + "; ip link set farther up")
+	node.Run(again)
 	t.Setenv("GRESNET_LAW_LOST", "")
 	if out := rail0.says(t, node, state, "sweep"); out != "" {
 		t.Errorf("a sweep says %q", out)

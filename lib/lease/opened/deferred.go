@@ -20,16 +20,42 @@ import (
 	"gresnet/lib/words/node"
 )
 
-// leasedTo returns the HCA of an interface that a lease of another job has, or is about to have. If
+// leasedTo returns the HCA of an interface that another lease has, or is about to have, or that the node lost with
+// this lease or another one. If
 // a journal does not read, nobody has its interfaces, and they must be on the node.
-func leasedTo(n *host.Host, job uint32, id link.ID) (hca node.ID, leased bool) {
-	t := n.Readable(job)
+func leasedTo(n *host.Host, w *world.World, id link.ID) (hca node.ID, leased bool) {
+	if hca, lost := lostWith(n, w, id); lost {
+		return hca, true
+	}
+	t := n.Readable(w.Job)
 	for _, other := range t.Jobs() {
-		if other == job {
+		if n.State.Lease(other) == w.Dir {
 			continue
 		}
 		if hca, leased := leases(n, &t, other, id); leased {
 			return hca, true
+		}
+	}
+	return node.ID{}, false
+}
+
+// lostWith returns the HCA of an interface that the node lost with this lease, or with one that was set aside for it
+// and that has not been given back.
+func lostWith(n *host.Host, w *world.World, id link.ID) (hca node.ID, lost bool) {
+	for piece := range w.Gone {
+		if piece.Interface == id {
+			return piece.HCA, true
+		}
+	}
+	for _, dir := range lostLeases(n) {
+		book, err := journal.Read(dir.Journal())
+		if err != nil || dir == w.Dir {
+			continue
+		}
+		for _, had := range step.NotedSettings(book) {
+			if had.Interface == id {
+				return had.Of, true
+			}
 		}
 	}
 	return node.ID{}, false
