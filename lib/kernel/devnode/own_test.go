@@ -44,11 +44,14 @@ func parsed(t *testing.T, toml string) config.Config {
 	return cfg
 }
 
+// link and file are what a /sys has.
+func link(target string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+}
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
+
 func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing.T) {
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	sys := fstest.MapFS{"class/infiniband/mlx5_0/node_guid": file("0002:c903:0000:0100")} // mlx5_1 is in a job
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
 		digit := string(rune('0' + i))
@@ -98,10 +101,6 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 }
 
 func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	sys := fstest.MapFS{}
 	for digit, pci := range map[string]string{"0": "0000:10:00.0", "1": "0000:10:00.1", "2": "0000:10:00.2", "3": "0000:90:00.0"} {
 		dir := "devices/" + pci + "/infiniband_verbs/uverbs" + digit
@@ -123,10 +122,6 @@ func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
 }
 
 func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) {
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	sys := fstest.MapFS{}
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
 		digit := string(rune('0' + i))
@@ -183,10 +178,6 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 }
 
 func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	sys := fstest.MapFS{}
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
 		digit := string(rune('0' + i))
@@ -249,10 +240,6 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 }
 
 func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	sysOf := func(numbers ...string) fstest.MapFS {
 		sys := fstest.MapFS{"class/misc/rdma_cm/uevent": file("DEVMODE=0666")}
 		for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
@@ -389,9 +376,6 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *test
 	if err := errors.Join(Make(filepath.Join(dev, "uverbs0"), 1, 3, open), Make(path, 1, 5, open)); err != nil {
 		t.Fatal(err)
 	}
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
 	const place = "devices/pci0000:00/0000:10:00.0/"
 	sys := fstest.MapFS{
 		"class/infiniband/hfi1_0":                link("../../" + place + "infiniband/hfi1_0"),
@@ -440,22 +424,19 @@ func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T
 	if err := os.Mkdir(dev, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	link := func(target string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
-	}
 	sys := fstest.MapFS{}
 	for i, hca := range []struct{ name, driver string }{{"hfi1_0", "hfi1"}, {"ibp32s0", "hfi1"}, {"ibp33s0", "hfi1"}, {"mlx5_0", "mlx5_core"}} {
 		digit := string(rune('0' + i))
 		place := "devices/pci0000:00/0000:0" + digit + ":00.0/"
 		sys["class/infiniband/"+hca.name] = link("../../" + place + "infiniband/" + hca.name)
-		sys[place+"infiniband/"+hca.name+"/node_guid"] = &fstest.MapFile{Data: []byte("0011:7501:0000:010" + digit + "\n")}
+		sys[place+"infiniband/"+hca.name+"/node_guid"] = file("0011:7501:0000:010" + digit)
 		sys["class/infiniband_verbs/uverbs"+digit] = link("../../" + place + "infiniband_verbs/uverbs" + digit)
-		sys[place+"infiniband_verbs/uverbs"+digit+"/ibdev"] = &fstest.MapFile{Data: []byte(hca.name + "\n")}
+		sys[place+"infiniband_verbs/uverbs"+digit+"/ibdev"] = file(hca.name)
 		sys[place+"infiniband_verbs/uverbs"+digit+"/device"] = link("../..")
 		sys[place+"driver"] = link("../../../bus/pci/drivers/" + hca.driver)
 		if hca.driver == "hfi1" {
 			sys["class/hfi1_user/hfi1_"+digit] = link("../../devices/virtual/hfi1_user/hfi1_" + digit)
-			sys["devices/virtual/hfi1_user/hfi1_"+digit+"/dev"] = &fstest.MapFile{Data: []byte("1:5\n")}
+			sys["devices/virtual/hfi1_user/hfi1_"+digit+"/dev"] = file("1:5")
 		}
 	}
 	open, all := Access{Mode: 0o666}, []string{"hfi1_0", "hfi1_1", "hfi1_2"}
