@@ -24,6 +24,7 @@ type Op uint32
 
 // Requests that a test may leave without an answer (linux/fuse.h:fuse_opcode).
 const (
+	Any     Op = 0 // each, also what a mount begins with
 	Lookup  Op = 1
 	Getattr Op = 3
 	Read    Op = 15
@@ -64,7 +65,7 @@ func (f *FS) Silence(silent ...Op) {
 func (f *FS) isSilent(op Op) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	return slices.Contains(f.silent, op)
+	return slices.Contains(f.silent, op) || slices.Contains(f.silent, Any)
 }
 
 // The names in a file system.

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
 	"gresnet/test/await"
+	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
 )
@@ -170,33 +170,16 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 
 // Whoever has a file open of a server that does not answer must not hold up a search.
 func TestAFileServerThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root to mount")
-	}
-	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("the kernel has no FUSE")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server)); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
-	file, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	f := fusetest.Mount(t, "none", fusetest.Any)
+	file, err := unix.Open(f.Dir, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(file)
-	// Its end is an answer to all who wait.
-	waited := time.AfterFunc(await.Most(t), func() { unix.Close(server) })
+	had := endLate(t, f)
 	all, err := netns.All()
-	if !waited.Stop() {
+	if had() {
 		t.Error("the server was asked")
-	} else {
-		unix.Close(server)
 	}
 	if err != nil {
 		t.Error(err)
