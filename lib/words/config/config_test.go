@@ -210,7 +210,7 @@ func TestTheConfigurationToCopyIsTheDefaultWithAWayOutAndAsksSlurmctldFirst(t *t
 
 func TestErrorsNameLineAndKey(t *testing.T) {
 	const entry = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"
-	for _, c := range []struct{ name, text, err, hint string }{
+	refuses(t, []mistake{
 		{"syntax", "[slurm]\ngres = [\"nic\"\npartial = 1\n", `f:3: expected a comma (',') or array terminator (']'), but got 'p'`, "correct line 3 of f"},
 		{"syntax with CRLF", "[slurm]\r\ngres = \"x\r\n\r\n", `f:2: strings cannot contain newlines`, "correct line 2 of f"},
 		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
@@ -324,7 +324,15 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"policy with an unknown key", "[[policy]]\ncount = 1\npartitions = \"a\"\n", `f:3: unknown key "policy.partitions"`, `is "policy.partition" meant?`},
 		{"the first of several", "[slurm]\ntimeout = 1\nx = 1\npartial = 1\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
 		{"after texts that look like tables", "[slurm]\nscontrol = \"\"\"/x[[hca]]\\\"\\\"\\\"\n# = [\"\"\"\ngres = ['''[hca]''']\n", `f:4: slurm.gres: "[hca]" is no name of a GRES`, "use letters, digits, and _ - ."},
-	} {
+	})
+}
+
+// mistake is a text that is refused, why, and what to do about it.
+type mistake struct{ name, text, err, hint string }
+
+func refuses(t *testing.T, all []mistake) {
+	t.Helper()
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := config.Parse([]byte(c.text), "f")
 			if err == nil {

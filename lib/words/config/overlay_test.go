@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 )
 
 func TestAnOverlayIsWhatTheSiteWrites(t *testing.T) {
@@ -23,7 +22,7 @@ func TestAnOverlayIsWhatTheSiteWrites(t *testing.T) {
 }
 
 func TestErrorsOfAnOverlaySayWhatToDo(t *testing.T) {
-	for _, c := range []struct{ name, text, err, hint string }{
+	refuses(t, []mistake{
 		{"unknown kind", "[overlay]\nkind = \"geneve\"\n", `f:2: overlay.kind: "geneve" is not one of "none", "vxlan"`, "correct line 2 of f"},
 		{"unknown key", "[overlay]\nprot = 489\n", `f:2: unknown key "overlay.prot"`, `is "overlay.port" meant?`},
 		{"a user's port", "[overlay]\nport = 4789\n", "f:2: overlay.port: 4789 is not from 1 to 1023", "take one that root alone can bind: a user who has it would keep jobs from their networks"},
@@ -37,12 +36,5 @@ func TestErrorsOfAnOverlaySayWhatToDo(t *testing.T) {
 		{"the loopback", "[overlay]\nname = \"lo\"\n", `f:2: overlay.name: "lo" is another interface of the job's`, `take a name like "eth0"`},
 		{"the uplink's name", "[overlay]\nname = \"uplink0\"\n[uplink]\nkind = \"auto\"\n", `f:2: overlay.name: "uplink0" is the name of both the uplink and the overlay`, "give each a name of its own"},
 		{"two names", "[overlay]\nname = \"net0\"\ninterface = \"net1\"\n", "f:2: overlay.name: is there beside interface, which means the same", "leave interface out"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := config.Parse([]byte(c.text), "f")
-			if err == nil || err.Error() != c.err || hint.Of(err) != c.hint {
-				t.Errorf("got  %v\n     %s\nwant %s\n     %s", err, hint.Of(err), c.err, c.hint)
-			}
-		})
-	}
+	})
 }
