@@ -225,6 +225,12 @@ func printed(t *testing.T, findings []check.Finding) string {
 	return out.String()
 }
 
+// about returns the lines about something.
+func about(t *testing.T, what string, findings []check.Finding) string {
+	t.Helper()
+	return printed(t, slices.DeleteFunc(findings, func(f check.Finding) bool { return f.About != what }))
+}
+
 func TestASiteWhereAllIsWell(t *testing.T) {
 	found := site().Run()
 	if got := printed(t, found); got != well {

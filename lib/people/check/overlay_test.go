@@ -2,7 +2,6 @@ package check_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"gresnet/lib/people/check"
@@ -26,13 +25,7 @@ func TestOverlaysAreHeldAgainstTheNode(t *testing.T) {
 			s := site()
 			s.Config.Overlay = config.Default().Overlay
 			c.spoil(&s)
-			got := ""
-			for line := range strings.Lines(printed(t, s.Run())) {
-				if strings.Contains(line, " overlay: ") {
-					got += line
-				}
-			}
-			if got != c.want {
+			if got := about(t, "overlay", s.Run()); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})

@@ -95,13 +95,7 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := site()
 			c.spoil(&s)
-			got := ""
-			for line := range strings.Lines(printed(t, s.Run())) {
-				if strings.Contains(line, " uplink: ") {
-					got += line
-				}
-			}
-			if got != c.want {
+			if got := about(t, "uplink", s.Run()); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
