@@ -1,8 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"gresnet/lib/hca/report"
@@ -38,16 +39,16 @@ func aPlan() *report.Plan {
 }
 
 func TestAPlanShowsWhatTheJobHasAndEachStep(t *testing.T) {
-	text := printed(t, func(b *bytes.Buffer) error { return printPlan(b, aPlan()) })
+	text := golden.Printed(t, func(w io.Writer) error { return printPlan(w, aPlan()) })
 	golden.Check(t, "plan.txt", text)
 	golden.Fits(t, text)
-	none := printed(t, func(b *bytes.Buffer) error { return printPlan(b, &report.Plan{Notes: []string{"the job has none"}}) })
+	none := golden.Printed(t, func(w io.Writer) error { return printPlan(w, &report.Plan{Notes: []string{"the job has none"}}) })
 	if want := "# the job has none\nno HCA, and nothing to do\n"; none != want {
 		t.Errorf("got\n%swant\n%s", none, want)
 	}
 	stays := aPlan()
 	stays.Isolation = "devices"
-	if text := printed(t, func(b *bytes.Buffer) error { return printPlan(b, stays) }); !bytes.Contains([]byte(text), []byte("\nthe job stays in the node's network\n")) {
+	if text := golden.Printed(t, func(w io.Writer) error { return printPlan(w, stays) }); !strings.Contains(text, "\nthe job stays in the node's network\n") {
 		t.Errorf("got\n%s", text)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"testing"
 
 	"gresnet/lib/hca/report"
@@ -59,7 +60,7 @@ func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 			{Level: check.Error, About: "HCA mlx5_1", Text: "it is quarantined: it hangs", Do: "mend the cause, then gresnet release mlx5_1", HCA: &report.HCA{Name: "mlx5_1", ID: id}},
 		}},
 	} {
-		golden.Check(t, name, printed(t, func(b *bytes.Buffer) error { return report.Print(b, found) }))
+		golden.Check(t, name, golden.Printed(t, func(w io.Writer) error { return report.Print(w, found) }))
 	}
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -67,32 +67,22 @@ func sick() *report.Status {
 	return s
 }
 
-// printed returns what is printed of a status.
-func printed(t *testing.T, print func(*bytes.Buffer) error) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := print(&out); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
 func TestStatusFitsATerminalAtThreeAtNight(t *testing.T) {
-	text := printed(t, func(b *bytes.Buffer) error { return sick().Table(b) })
+	text := golden.Printed(t, sick().Table)
 	golden.Check(t, "status.txt", text)
 	golden.Fits(t, text)
-	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return (&report.Status{HCAs: sick().HCAs[11:]}).Table(b) }))
+	golden.Check(t, "status-none.txt", golden.Printed(t, (&report.Status{HCAs: sick().HCAs[11:]}).Table))
 }
 
 func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
 	var all strings.Builder
 	for _, id := range []uint32{4294967293, 4711, 4712} {
-		text := printed(t, func(b *bytes.Buffer) error {
+		text := golden.Printed(t, func(w io.Writer) error {
 			s, err := ofJob(sick(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s.JobTable(b, id)
+			return s.JobTable(w, id)
 		})
 		golden.Fits(t, text)
 		all.WriteString(text + "\n")
@@ -110,5 +100,5 @@ func TestStatusIsReadByMachines(t *testing.T) {
 	for i := range s.HCAs {
 		s.HCAs[i].Claim.Since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	}
-	golden.Check(t, "status.json", printed(t, func(b *bytes.Buffer) error { return report.Print(b, s) }))
+	golden.Check(t, "status.json", golden.Printed(t, func(w io.Writer) error { return report.Print(w, s) }))
 }

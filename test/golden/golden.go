@@ -4,6 +4,7 @@ package golden
 
 import (
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,16 @@ func Check(t *testing.T, name, got string) {
 	if diff := netnstest.Diff(string(want), got); diff != "" {
 		t.Errorf("%s: what is there (-) and what was printed (+):\n%s", file, diff)
 	}
+}
+
+// Printed returns what is printed.
+func Printed(t *testing.T, print func(io.Writer) error) string {
+	t.Helper()
+	var out strings.Builder
+	if err := print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // Fits wants each line of a text to fit a terminal of 80 columns, in words alone.

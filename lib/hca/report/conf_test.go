@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -85,28 +86,19 @@ func longest() report.Scan {
 	return s
 }
 
-func printed(t *testing.T, print func(*bytes.Buffer) error) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := print(&out); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
 func TestTheTableFitsATerminal(t *testing.T) {
-	got := printed(t, func(b *bytes.Buffer) error { return whole().Table(b) })
+	got := golden.Printed(t, whole().Table)
 	golden.Check(t, "table.txt", got)
 	golden.Fits(t, got)
-	long := printed(t, func(b *bytes.Buffer) error { return longest().Table(b) })
+	long := golden.Printed(t, longest().Table)
 	golden.Check(t, "longest.txt", long)
 	golden.Fits(t, long)
-	golden.Check(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return report.Scan{Mode: "shared"}.Table(b) }))
+	golden.Check(t, "none.txt", golden.Printed(t, report.Scan{Mode: "shared"}.Table))
 }
 
 func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 	s := whole()
-	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic", "ib"}) })
+	text := golden.Printed(t, func(w io.Writer) error { return s.TOML(w, []string{"nic", "ib"}) })
 	golden.Check(t, "hca.toml", text)
 	cfg, err := config.Parse([]byte("[slurm]\ngres = [\"nic\", \"ib\"]\n"+text), "scan")
 	if err != nil {
@@ -144,7 +136,7 @@ func TestTOMLHasOneTableForAPFInParts(t *testing.T) {
 	for i := range 4 {
 		s.HCAs = append(s.HCAs, report.HCA{ID: node.ID{PCI: "0000:0c:00.0", VF: fmt.Sprint(i)}, Gres: "nic", Type: "vf", Index: new(3 + i)})
 	}
-	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
+	text := golden.Printed(t, func(w io.Writer) error { return s.TOML(w, []string{"nic"}) })
 	again, err := config.Parse([]byte(text), "scan")
 	if !strings.HasPrefix(text, parts) || err != nil || len(again.HCAs) != len(whole().HCAs) || !reflect.DeepEqual(again.HCAs[0], cfg.HCAs[0]) {
 		t.Errorf("%v, of\n%s", err, text)
@@ -176,15 +168,15 @@ func TestTOMLOfSlotsIsOneTableAndGresConfHasALineForEach(t *testing.T) {
 			Ports: []report.Port{{Num: 1, LinkLayer: "Ethernet", Interface: "eth2"}},
 		})
 	}
-	again := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
+	again := golden.Printed(t, func(w io.Writer) error { return s.TOML(w, []string{"nic"}) })
 	if after := mapped(again); !reflect.DeepEqual(after, before) {
 		t.Errorf("got %v, want %v, by\n%s", after, before, again)
 	}
-	lines := printed(t, func(b *bytes.Buffer) error { return s.GresConf(b, []string{"nic"}, "/d") })
+	lines := golden.Printed(t, func(w io.Writer) error { return s.GresConf(w, []string{"nic"}, "/d") })
 	if strings.Count(lines, "Name=nic File=/d/nic") != 3 {
 		t.Errorf("gres.conf has\n%s", lines)
 	}
-	if table := printed(t, func(b *bytes.Buffer) error { return s.Table(b) }); strings.Count(table, "eth2") != 1 || strings.Count(table, "nic ") != 3 {
+	if table := golden.Printed(t, s.Table); strings.Count(table, "eth2") != 1 || strings.Count(table, "nic ") != 3 {
 		t.Errorf("scan says\n%s", table)
 	}
 }
@@ -195,7 +187,7 @@ func TestTOMLHasWhatNoJobWouldGetAsComments(t *testing.T) {
 		s.HCAs[i].Gres, s.HCAs[i].Index = "", nil
 	}
 	s.HCAs[0].Refused = "eth0 has the address of NodeAddr 10.0.0.2"
-	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
+	text := golden.Printed(t, func(w io.Writer) error { return s.TOML(w, []string{"nic"}) })
 	if !strings.Contains(text, "# no job's: eth0 has the address of NodeAddr 10.0.0.2\n# [[hca]] # "+s.HCAs[0].Name+", ") {
 		t.Errorf("the node's own HCA is\n%s", text)
 	}
@@ -222,7 +214,7 @@ func TestTOMLHasWhatNoJobWouldGetAsComments(t *testing.T) {
 
 func TestGresConfNumbersAsTheMappingDoes(t *testing.T) {
 	s := whole()
-	got := printed(t, func(b *bytes.Buffer) error { return s.GresConf(b, []string{"nic", "ib"}, "/dir") })
+	got := golden.Printed(t, func(w io.Writer) error { return s.GresConf(w, []string{"nic", "ib"}, "/dir") })
 	golden.Check(t, "gres.conf", got)
 	s.HCAs[1].Index = new(5)
 	var out bytes.Buffer

@@ -1,20 +1,21 @@
 package report_test
 
 import (
-	"bytes"
+	"io"
 	"testing"
 
 	"gresnet/lib/hca/report"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/pkey"
+	"gresnet/test/golden"
 )
 
 func TestPartsAreToldByPFAndByPartition(t *testing.T) {
 	slot := func(number string, index int, k pkey.Text) report.HCA {
 		return report.HCA{Name: "mlx5_1", ID: node.ID{PCI: "0000:3b:00.0", Slot: number}, Gres: "nic", Index: &index, Part: "pkey", PKey: k}
 	}
-	got := printed(t, func(b *bytes.Buffer) error {
-		report.PrintParts(b, []report.HCA{
+	got := golden.Printed(t, func(w io.Writer) error {
+		report.PrintParts(w, []report.HCA{
 			{Name: "mlx5_0", ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}},
 			{Name: "mlx5_2", ID: node.ID{PCI: "0000:0c:00.0", VF: "3"}},
 			{Name: "mlx5_3", ID: node.ID{PCI: "0000:0d:00.0", VF: "1"}},

@@ -1,7 +1,7 @@
 package inspect
 
 import (
-	"bytes"
+	"io"
 	"net/netip"
 	"testing"
 
@@ -43,11 +43,7 @@ func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
 		Steps:  []step.Step{&step.Claim{}, &step.RDMA{ID: e0.HCA.ID, Name: "mlx5_0"}},
 	})
 	d.Notes = []string{"policy 1 fits"}
-	var text bytes.Buffer
-	if err := report.Print(&text, d); err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "plan.json", text.String())
+	golden.Check(t, "plan.json", golden.Printed(t, func(w io.Writer) error { return report.Print(w, d) }))
 }
 
 func TestAPlanHasTheInterfaceForAPartitionInPlaceOfTheOneBelowIt(t *testing.T) {
@@ -66,9 +62,5 @@ func TestAPlanHasTheInterfaceForAPartitionInPlaceOfTheOneBelowIt(t *testing.T) {
 }
 
 func TestAPlanOfAJobThatGetsNothingHasEmptyLists(t *testing.T) {
-	var text bytes.Buffer
-	if err := report.Print(&text, planOf(preview{})); err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "plan-none.json", text.String())
+	golden.Check(t, "plan-none.json", golden.Printed(t, func(w io.Writer) error { return report.Print(w, planOf(preview{})) }))
 }
