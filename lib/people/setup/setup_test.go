@@ -208,6 +208,22 @@ func siteAt(root string) Site {
 	}
 }
 
+// setUp makes all changes.
+func setUp(t *testing.T, n Node) {
+	t.Helper()
+	if err := n.Do(Make(siteAt(n.Root))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// undo takes all changes back. when is a run's number, say.
+func undo(t *testing.T, n Node, when any) {
+	t.Helper()
+	if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+		t.Fatalf("%v: undo leaves %v: %v", when, left, err)
+	}
+}
+
 // isSetUp says what Slurm would still miss.
 func isSetUp(root string) error {
 	files := os.DirFS(root)
@@ -303,9 +319,7 @@ func TestSetupMakesASiteWorkASecondRunChangesNothingAndUndoGivesAllBack(t *testi
 				t.Fatal(err)
 			}
 		}
-		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-			t.Fatalf("seed %d: undo leaves %v: %v", seed, left, err)
-		}
+		undo(t, n, seed)
 		if d := differ(before, picture(t, root)); d != "" {
 			t.Fatalf("seed %d: after undo: %s", seed, d)
 		}
@@ -389,11 +403,7 @@ func TestKilledAnywhereFilesAreWholeAndUndoGivesAllBack(t *testing.T) {
 				t.Fatalf("killed at %d, then run again: %v, %v", at, err, isSetUp(root))
 			}
 		}
-		for killed(&n, r.IntN(12), func() {
-			if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-				t.Fatalf("killed at %d: undo leaves %v: %v", at, left, err)
-			}
-		}) {
+		for killed(&n, r.IntN(12), func() { undo(t, n, at) }) {
 		}
 		if d := differ(before, picture(t, root)); d != "" {
 			t.Fatalf("killed at %d: after undo: %s", at, d)
@@ -431,21 +441,11 @@ func TestUndoGivesUsersTheDeviceNodesBackKilledAnywhere(t *testing.T) {
 		before := picture(t, root)
 		d := &devices{access: 0o660}
 		n := Node{Root: root, Devices: d}
-		if !killed(&n, at, func() {
-			if err := n.Do(Make(siteAt(root))); err != nil {
-				t.Fatal(err)
-			}
-		}) {
+		if !killed(&n, at, func() { setUp(t, n) }) {
 			d.closed, d.access, alive = true, 0o600, true // the first job
 		}
-		if err := n.Do(Make(siteAt(root))); err != nil { // knows no better than the first run
-			t.Fatal(err)
-		}
-		for killed(&n, r.IntN(12), func() {
-			if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-				t.Fatalf("killed at %d: undo leaves %v: %v", at, left, err)
-			}
-		}) {
+		setUp(t, n) // knows no better than the first run
+		for killed(&n, r.IntN(12), func() { undo(t, n, at) }) {
 		}
 		if d.closed || !d.undone || d.access != 0o660 {
 			t.Fatalf("killed at %d: after undo: %+v", at, d)
@@ -480,14 +480,8 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 		if !alive && r.IntN(2) == 0 {
 			continue
 		}
-		if err := n.Do(Make(siteAt(root))); err != nil {
-			t.Fatal(err)
-		}
-		for killed(&n, r.IntN(12), func() {
-			if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-				t.Fatalf("killed at %d: undo leaves %v: %v", at, left, err)
-			}
-		}) {
+		setUp(t, n)
+		for killed(&n, r.IntN(12), func() { undo(t, n, at) }) {
 		}
 		if _, err := os.Lstat(s.State.Expected()); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("killed at %d: after undo jobs are held to signs: %v", at, err)
@@ -513,9 +507,7 @@ func TestWhileAJobHasALeaseNothingIsUndone(t *testing.T) {
 	root := base().lay(t, r)
 	d := &devices{access: 0o666}
 	n := Node{Root: root, Devices: d}
-	if err := n.Do(Make(siteAt(root))); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, n)
 	done := picture(t, root)
 	d.jobs = errors.New("these jobs hold HCAs of this node: 4711")
 	if undone, _, err := n.Undo(); !errors.Is(err, d.jobs) || len(undone) > 0 {
@@ -535,12 +527,8 @@ func TestUndoDisablesTheServiceThatAnOlderPackageHasEnabled(t *testing.T) {
 			site[strings.TrimPrefix(byPackage, "/")] = "/etc/systemd/system/multi-user.target.wants/gresnet.service\n"
 		}
 		n := Node{Root: site.lay(t, r)}
-		if err := n.Do(Make(siteAt(n.Root))); err != nil {
-			t.Fatal(err)
-		}
-		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-			t.Errorf("left %v: %v", left, err)
-		}
+		setUp(t, n)
+		undo(t, n, "at last")
 		if now, err := n.state(enabled); err != nil || (now != absent) != want {
 			t.Errorf("by an older package: %t: %s, %v", byOlder, now, err)
 		}
@@ -551,9 +539,7 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	root := base().lay(t, r)
 	n := Node{Root: root}
-	if err := n.Do(Make(siteAt(root))); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, n)
 	file := filepath.Join(root, "etc/slurm/slurm.conf")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -579,9 +565,7 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	if err := os.WriteFile(file, []byte(bare), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-		t.Errorf("left %v: %v", left, err)
-	}
+	undo(t, n, "at last")
 	if _, err := os.Stat(filepath.Join(root, Store)); err == nil {
 		t.Error("the copies are still there")
 	}
@@ -591,9 +575,7 @@ func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		n := Node{Root: base().lay(t, r)}
-		if err := n.Do(Make(siteAt(n.Root))); err != nil {
-			t.Fatal(err)
-		}
+		setUp(t, n)
 		file := filepath.Join(n.Root, "etc/slurm/slurm.conf")
 		change := func(f func(text string) string) {
 			text, err := os.ReadFile(file)
@@ -652,9 +634,7 @@ func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		root := base().lay(t, r)
 		n := Node{Root: root}
-		if err := n.Do(Make(siteAt(root))); err != nil {
-			t.Fatal(err)
-		}
+		setUp(t, n)
 		file := filepath.Join(root, "etc/slurm/slurm.conf")
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -925,16 +905,12 @@ func TestNewFilesInFoldersThatOtherHostsHaveAreRefused(t *testing.T) {
 func TestUndoDisablesTheServiceThatAPersonHasEnabledAnewSince(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	n := Node{Root: base().lay(t, r)}
-	if err := n.Do(Make(siteAt(n.Root))); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, n)
 	link := n.at(enabled)
 	if err := errors.Join(os.Remove(link), os.Symlink("/lib/systemd/system/gresnet.service", link)); err != nil {
 		t.Fatal(err)
 	}
-	if _, left, err := n.Undo(); err != nil || len(left) > 0 {
-		t.Errorf("left %v: %v", left, err)
-	}
+	undo(t, n, "at last")
 	if now, err := n.state(enabled); err != nil || now != absent {
 		t.Errorf("the service is enabled still, and closes device nodes at the next boot: %s, %v", now, err)
 	}
@@ -946,9 +922,7 @@ func TestASecondSetupNotesAnewWhoCanOpenDeviceNodes(t *testing.T) {
 	n := Node{Root: base().lay(t, r)}
 	d := &devices{access: 0o666}
 	n.Devices = d
-	if err := n.Do(Make(siteAt(n.Root))); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, n)
 	file := filepath.Join(n.Root, "etc/slurm/slurm.conf")
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -961,9 +935,7 @@ func TestASecondSetupNotesAnewWhoCanOpenDeviceNodes(t *testing.T) {
 		t.Fatalf("left %v: %v", left, err)
 	}
 	d.access = 0o660
-	if err := n.Do(Make(siteAt(n.Root))); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, n)
 	d.closed, d.access = true, 0o600
 	if _, _, err := n.Undo(); err != nil || d.access != 0o660 {
 		t.Errorf("rdma_cm is %o, and was 660 before setup: %v", d.access, err)
