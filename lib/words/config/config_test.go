@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
+	"gresnet/test/netnstest"
 )
 
 const whole = `# the site's
@@ -171,7 +172,7 @@ func TestScontrolHasHalfOfThePrologsTimeUnlessTheSiteSaysOtherwise(t *testing.T)
 // It names programs that root runs.
 func TestRootLoadsNoConfigurationThatAUserMayHaveWritten(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		netnstest.Skip(t, "needs root: only root's files are trusted")
 	}
 	for name, change := range map[string]func(path string) error{
 		"a user's":        func(path string) error { return os.Chown(path, 1000, -1) },
