@@ -84,13 +84,10 @@ func (v *View) Close() {
 }
 
 func (v *View) dial() (err error) {
-	if v.rdma != nil {
-		return nil
+	if v.rdma == nil {
+		v.rdma, err = rdma.Dial()
 	}
-	if v.rdma, err = rdma.Dial(); err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // Mode returns the node's RDMA netns mode.
