@@ -24,7 +24,6 @@ const maxDigits = 9
 // Range is an element of a list: "4-7", or "4" alone, which is 4 to 4.
 type Range struct {
 	Low, High uint64
-	Width     int  // digits of the first number: "001-016" has 3
 	Padded    bool // a number has leading zeros
 }
 
@@ -47,8 +46,7 @@ func ParseRanges(text string) ([]Range, error) {
 		if high < low {
 			return nil, fmt.Errorf("%q runs backwards", part)
 		}
-		padded := padded(first) || padded(last)
-		ranges = append(ranges, Range{Low: low, High: high, Width: len(first), Padded: padded})
+		ranges = append(ranges, Range{Low: low, High: high, Padded: padded(first) || padded(last)})
 	}
 	return ranges, nil
 }
