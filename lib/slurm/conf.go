@@ -223,14 +223,14 @@ func (r *reader) find(l Line) (string, error) {
 
 // File is one file as Slurm divides it into lines.
 type File struct {
-	Name, Text string
-	Lines      []Line
-	open       bool // the last line goes on at the file's end
+	Text  string
+	Lines []Line
+	open  bool // the last line goes on at the file's end
 }
 
 // ParseFile parses a file's text. It does not read what the file includes.
 func ParseFile(name, text string) (File, error) {
-	f := File{Name: name, Text: text}
+	f := File{Text: text}
 	for _, s := range statements(text) {
 		l := Line{File: name, Number: s.number}
 		file, rest, include := s.included()
