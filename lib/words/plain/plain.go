@@ -33,7 +33,7 @@ func Text(text string) string {
 	if strings.IndexFunc(text, hostile) < 0 && utf8.ValidString(text) {
 		return text
 	}
-	return string(appendPlain(nil, []byte(text), hostile))
+	return string(escape([]byte(text), hostile))
 }
 
 // hostile tells a character that a terminal does not print as itself.
@@ -49,7 +49,7 @@ func (w writer) Write(p []byte) (int, error) {
 	layout := func(r rune) bool { return r != '\n' && r != '\t' && hostile(r) }
 	out := p
 	if bytes.IndexFunc(p, layout) >= 0 || !utf8.Valid(p) {
-		out = appendPlain(nil, p, layout)
+		out = escape(p, layout)
 	}
 	if _, err := w.to.Write(out); err != nil {
 		return 0, err
@@ -57,7 +57,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func appendPlain(b, text []byte, escaped func(rune) bool) []byte {
+func escape(text []byte, escaped func(rune) bool) (b []byte) {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {
