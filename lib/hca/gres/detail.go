@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gresnet/lib/slurm"
+	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/indices"
 )
@@ -31,7 +32,7 @@ const cutLength = 126
 //	(IDX:)                         nothing
 //	name[:type]:0(IDX:0), name[:type]:0(IDX:), name[:type](CNT:0)
 //	                               whatever Gres=name:no_consume:1 of slurm.conf means: refused
-func ParseDetail(text string, names []string, source string) ([]Want, error) {
+func ParseDetail(text string, names []string) ([]Want, error) {
 	if text == "" || text == "(null)" {
 		return nil, nil
 	}
@@ -49,7 +50,7 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 		fields[0] = names[i] // in whatever case GresTypes of slurm.conf has it
 		if list, is := strings.CutPrefix(inside, "IDX:"); is && len(list) >= cutLength {
 			return nil, &Refusal{
-				Ask: fmt.Sprintf("%s of %s, which source %s says the job has", head, hint.Clip(list), source),
+				Ask: fmt.Sprintf("%s of %s, which source %s says the job has", head, hint.Clip(list), config.Scontrol),
 				Why: fmt.Sprintf("Slurm cuts a list of indices at %d characters", cutLength),
 				Do:  "GN374 ask for all of the GRES or for fewer, so that the list is shorter",
 			}
@@ -64,7 +65,7 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 		if i, is := repeated(wants, w); is {
 			return nil, fmt.Errorf("parse GRES %q: index %d of %s is there twice", hint.Clip(part), i, w.Gres)
 		}
-		if w.Source = source; len(w.Indices) > 0 || w.Count > 0 {
+		if w.Source = config.Scontrol; len(w.Indices) > 0 || w.Count > 0 {
 			wants = append(wants, w)
 		}
 	}

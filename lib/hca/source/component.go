@@ -86,7 +86,7 @@ func parseComponents(text string, leader uint32, names []string) (all []componen
 			continue
 		}
 		// A component whose GRES do not read is refused on its own nodes.
-		if wants, err := gres.ParseDetail(has.gres, names, config.Scontrol); err == nil && len(wants) > 0 {
+		if wants, err := gres.ParseDetail(has.gres, names); err == nil && len(wants) > 0 {
 			c := &all[len(all)-1]
 			c.nodes = append(c.nodes, nodes)
 		}

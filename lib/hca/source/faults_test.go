@@ -53,7 +53,7 @@ var faults = map[string]func(t *testing.T) []error{
 		return errs
 	},
 	"a list of indices from `scontrol` that is 126 characters long, where Slurm cuts it": func(*testing.T) []error {
-		_, err := gres.ParseDetail("nic:2(IDX:"+strings.Repeat("1", 126)+")", []string{"nic"}, "scontrol")
+		_, err := gres.ParseDetail("nic:2(IDX:"+strings.Repeat("1", 126)+")", []string{"nic"})
 		return []error{err}
 	},
 	"an answer of `scontrol` that is longer than 16 MiB": func(t *testing.T) []error {

@@ -119,7 +119,7 @@ func FuzzResources(f *testing.F) {
 		if err != nil {
 			return
 		}
-		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"}, "scontrol")
+		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"})
 		if err != nil {
 			return
 		}

@@ -59,7 +59,7 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	has, err := asking.detail(ctx, j)
 	var wants []gres.Want
 	if err == nil {
-		wants, err = gres.ParseDetail(has.gres, s.site.Gres, config.Scontrol)
+		wants, err = gres.ParseDetail(has.gres, s.site.Gres)
 	}
 	took := time.Since(start).Round(time.Millisecond)
 	if err != nil {

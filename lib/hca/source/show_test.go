@@ -33,7 +33,7 @@ func TestParseDetail(t *testing.T) {
 		"shard:4(1/4,3/4),nic:1(IDX:1),mps:50(0/100),tmp(CNT:9G)": {{Gres: "nic", Indices: indices(1)}},
 		"new:form,nic:1(IDX:1),weird":                             {{Gres: "nic", Indices: indices(1)}},
 	} {
-		got, err := gres.ParseDetail(text, []string{"nic", "hca"}, "scontrol")
+		got, err := gres.ParseDetail(text, []string{"nic", "hca"})
 		for i := range want {
 			want[i].Source = "scontrol"
 		}
@@ -70,7 +70,7 @@ func TestParseDetail(t *testing.T) {
 		"nic(CNT:4097)":                 `parse GRES "nic(CNT:4097)": a count of 4097 is beyond 4096`,
 		"nic(CNT:18446744073709551614)": `parse GRES "nic(CNT:18446744073709551614)": "18446744073709551614" is no count`,
 	} {
-		got, err := gres.ParseDetail(text, []string{"nic", "hca"}, "scontrol")
+		got, err := gres.ParseDetail(text, []string{"nic", "hca"})
 		if err == nil || err.Error() != want {
 			t.Errorf("%q is %+v, error %v, want %s", text, got, err, want)
 		}
@@ -88,7 +88,7 @@ func TestAListOfIndicesThatSlurmMayHaveCutIsNoFaultOfTheNodes(t *testing.T) {
 			for count := 1; count <= len(list); count++ {
 				text := indices.Format(list[:count]) + ","
 				text = text[:min(len(text), 127)-1]
-				wants, err := gres.ParseDetail(fmt.Sprintf("nic:%d(IDX:%s)", count, text), []string{"nic"}, "scontrol")
+				wants, err := gres.ParseDetail(fmt.Sprintf("nic:%d(IDX:%s)", count, text), []string{"nic"})
 				var refusal *gres.Refusal
 				switch {
 				case errors.As(err, &refusal):
@@ -150,7 +150,7 @@ func FuzzScontrol(f *testing.F) {
 		if !strings.HasPrefix(text, "JobId=4711 ") || !strings.Contains(text, " GRES="+detail) {
 			t.Errorf("%q has %q", text, detail)
 		}
-		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"}, "scontrol")
+		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"})
 		if err != nil {
 			var refusal *gres.Refusal
 			if errors.As(err, &refusal) && len(detail) < 126 {
@@ -175,7 +175,7 @@ func checkWant(t *testing.T, w gres.Want, detail string) {
 	if len(w.Indices) == 0 {
 		return
 	}
-	again, err := gres.ParseDetail(w.String(), []string{w.Gres}, "scontrol")
+	again, err := gres.ParseDetail(w.String(), []string{w.Gres})
 	if err != nil || !reflect.DeepEqual(again, []gres.Want{w}) {
 		t.Errorf("%+v prints %q, which parses as %+v, %v", w, w, again, err)
 	}
