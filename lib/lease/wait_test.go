@@ -22,13 +22,13 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
 	"gresnet/test/await"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
+	"gresnet/test/sitetest"
 	"gresnet/test/standin"
 )
 
@@ -39,10 +39,7 @@ const holderJob, nextJob = 1, 2
 // could claim the HCAs fails when it looks at them.
 func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	t.Helper()
-	cfg, err := config.Parse([]byte(toml), "test.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := sitetest.Parse(t, toml)
 	log := make(chan string, 100)
 	n := On(&host.Host{
 		State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now,

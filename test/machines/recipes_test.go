@@ -27,6 +27,7 @@ import (
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
 	"gresnet/test/machines"
+	"gresnet/test/sitetest"
 )
 
 // recipe is what docs/recipes.md has for a machine.
@@ -129,11 +130,9 @@ type site struct {
 // open configures a machine by gresnet.toml and Slurm's files.
 func open(t *testing.T, m machines.Machine, toml string, files fs.FS, name string) site {
 	t.Helper()
-	cfg, err := config.Parse([]byte(toml), "gresnet.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := sitetest.Parse(t, toml)
 	s := site{Machine: m, cfg: cfg}
+	var err error
 	if s.mapping, err = gres.Map(cfg, slices.Concat(m.HCAs, m.Others)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"testing/fstest"
 
 	"gresnet/lib/kernel/mount"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
+	"gresnet/test/sitetest"
 )
 
 // deviceFolder returns a folder in which device nodes work.
@@ -33,15 +33,6 @@ func deviceFolder(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-func parsed(t *testing.T, toml string) config.Config {
-	t.Helper()
-	cfg, err := config.Parse([]byte(toml), "test.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
 }
 
 // link and file are what a /sys has.
@@ -79,7 +70,7 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		if c.match != "" {
 			toml = "[[hca]]\nindex = 0\nmatch = \"" + c.match + "\"\n"
 		}
-		n := Nodes{Config: parsed(t, toml), Sys: sys}
+		n := Nodes{Config: sitetest.Parse(t, toml), Sys: sys}
 		var closed []string
 		known := verdicts{}
 		for _, name := range append(slices.Clone(first), second...) {
@@ -113,7 +104,7 @@ func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
 		sys["bus/pci/devices/"+vf+"/physfn"] = link("../0000:10:00.0")
 		sys["bus/pci/devices/0000:10:00.0/virtfn"+number] = link("../" + vf)
 	}
-	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
+	n := Nodes{Config: sitetest.Parse(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
 	for name, want := range map[string]bool{"uverbs0": true, "uverbs1": true, "uverbs2": true, "uverbs3": false} {
 		if v, err := n.covers(name, verdicts{}); err != nil || v.covered != want {
 			t.Errorf("%s is closed: %t, %v", name, v.covered, err)
@@ -156,7 +147,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},
 		{"none is listed, again", "", sys, true, "600 600 600"},
 	} {
-		n := Nodes{Config: parsed(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
+		n := Nodes{Config: sitetest.Parse(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
@@ -219,7 +210,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := Nodes{Config: parsed(t, c.toml), Sys: sys, Dev: dev, Known: known}
+		n := Nodes{Config: sitetest.Parse(t, c.toml), Sys: sys, Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
@@ -297,7 +288,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
 		}
 	}
-	n := Nodes{Config: parsed(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+	n := Nodes{Config: sitetest.Parse(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	had, err := n.Picture(false)
 	if err == nil {
 		err = n.Close()
@@ -396,7 +387,7 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *test
 		"[[hca]]\nindex = 0\nmatch = \"rdma=hfi1_0\"\n": RootAlone(),
 		"[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n": open,
 	} {
-		n := Nodes{Config: parsed(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+		n := Nodes{Config: sitetest.Parse(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 		had, err := n.Picture(false)
 		if err := errors.Join(err, n.Close()); err != nil {
 			t.Fatal(err)
@@ -454,7 +445,7 @@ func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T
 				t.Fatal(err)
 			}
 		}
-		if err := (Nodes{Config: parsed(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Close(); err != nil {
+		if err := (Nodes{Config: sitetest.Parse(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Close(); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range all {
@@ -477,7 +468,7 @@ func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+	n := Nodes{Config: sitetest.Parse(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state"
-	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
+	"gresnet/test/sitetest"
 )
 
 // sockets is a /sys of two sockets, each with one core of two threads and one PCI function.
@@ -34,10 +34,7 @@ func sockets() fstest.MapFS {
 }
 
 func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
-	cfg, err := config.Parse(nil, "test.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := sitetest.Parse(t, "")
 	var log []string
 	n := &Host{State: state.Dir(t.TempDir()), Sys: sockets(), Proc: fstest.MapFS{}, Config: cfg, Log: func(e event.Event) { log = append(log, e.Notice) }}
 	first, second := node.ID{GUID: "a", PCI: "0000:10:00.0"}, node.ID{GUID: "b", PCI: "0000:90:00.0"}

@@ -6,6 +6,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/node"
+	"gresnet/test/sitetest"
 )
 
 func TestEachKindOfPartsThatASiteCanAskForHasItsDeeds(t *testing.T) {
@@ -44,10 +45,7 @@ func TestAKindThatIsAddedIsAskedForByItsNameAndByIdentityUntilItIsRemoved(t *tes
 		return id.Aux[len("fake."):]
 	}
 	remove := Add(node.PartKind{Name: "fake", Title: "FAKE", Number: number}, Whole{})
-	cfg, err := config.Parse([]byte(toml), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := sitetest.Parse(t, toml)
 	h := cfg.HCAs[0]
 	if n, is := h.PartOf(id); n != 1 || !is || id.Kind().Title != "FAKE" || !h.Splits(node.ID{GUID: "a", PCI: id.PCI}) || h.Splits(id) {
 		t.Errorf("%s is part %d, %t, of %+v", id, n, is, h)

@@ -13,19 +13,16 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/pkey"
 	"gresnet/test/leasetest"
+	"gresnet/test/sitetest"
 )
 
 // heldHost returns a node with two HCAs. A job has the first one, which the node has lost.
 func heldHost(t *testing.T, toml string) *host.Host {
 	t.Helper()
-	cfg, err := config.Parse([]byte(toml), "test.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := sitetest.Parse(t, toml)
 	n := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now, Log: func(event.Event) {}}
 	if err := os.Mkdir(n.State.Locks(), 0o700); err != nil {
 		t.Fatal(err)
