@@ -37,7 +37,7 @@ func all(ctx context.Context, out io.Writer, only string, traces bool) error {
 			continue
 		}
 		ran++
-		found, err := r.check(ctx, ".")
+		found, err := r.check(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}

@@ -102,7 +102,7 @@ func TestSpinFindsNoFaultAndOneWithoutALaw(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, r := range []run{{name: "smoke", model: "lease"}, without("lease", "NOTE_BEFORE_DEED", "OTHERS=0")} {
-		found, err := r.check(t.Context(), ".")
+		found, err := r.check(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,13 +39,13 @@ func (f result) verdict(r run) (text string, right bool) {
 
 // check has spin explore a run. A mutation's states are explored in breadth, so that the first
 // fault is one that the fewest steps lead to.
-func (r run) check(ctx context.Context, models string) (result, error) {
+func (r run) check(ctx context.Context) (result, error) {
 	dir, err := os.MkdirTemp("", "gresnet-model-")
 	if err != nil {
 		return result{}, err
 	}
 	defer os.RemoveAll(dir)
-	text, err := os.ReadFile(filepath.Join(models, r.model+".pml"))
+	text, err := os.ReadFile(r.model + ".pml")
 	if err != nil {
 		return result{}, err
 	}

@@ -33,13 +33,13 @@ func TestMapWithoutEntriesNumbersInTheOrderGivenLessSubfunctions(t *testing.T) {
 	}
 }
 
-// vf returns a VF of sitetest.HCA(pf).
-func vf(pf int, number, function string) node.HCA {
-	return node.HCA{ID: node.ID{PCI: sitetest.HCA(pf).ID.PCI, VF: number}, Name: "vf" + number, GUID: "0000:0000:0000:0000", Function: function}
+// vf returns a VF of sitetest.HCA(0).
+func vf(number, function string) node.HCA {
+	return node.HCA{ID: node.ID{PCI: sitetest.HCA(0).ID.PCI, VF: number}, Name: "vf" + number, GUID: "0000:0000:0000:0000", Function: function}
 }
 
 func TestVFsAreNotNumberedAmongTheHCAs(t *testing.T) {
-	have := []node.HCA{sitetest.HCA(0), vf(0, "0", "0000:10:00.1"), vf(0, "1", "0000:10:00.2"), sitetest.HCA(1)}
+	have := []node.HCA{sitetest.HCA(0), vf("0", "0000:10:00.1"), vf("1", "0000:10:00.2"), sitetest.HCA(1)}
 	m, err := gres.Map(config.Default(), have)
 	want := gres.Mapping{{Gres: "nic", Index: 0, HCA: sitetest.HCA(0)}, {Gres: "nic", Index: 1, HCA: sitetest.HCA(1)}}
 	if err != nil || !reflect.DeepEqual(m, want) {
@@ -49,7 +49,7 @@ func TestVFsAreNotNumberedAmongTheHCAs(t *testing.T) {
 
 func TestAPFIsWholeOrItsVFsAreListed(t *testing.T) {
 	pf := sitetest.HCA(0)
-	have := []node.HCA{pf, vf(0, "0", "0000:10:00.1"), vf(0, "1", "0000:10:00.2"), sitetest.HCA(1)}
+	have := []node.HCA{pf, vf("0", "0000:10:00.1"), vf("1", "0000:10:00.2"), sitetest.HCA(1)}
 	entries := func(match ...string) string {
 		text := ""
 		for i, m := range match {
@@ -71,7 +71,7 @@ func TestAPFIsWholeOrItsVFsAreListed(t *testing.T) {
 
 func TestAPFInPartsMakesAnEntryForEachOfItsVFs(t *testing.T) {
 	pf := sitetest.HCA(0)
-	have := []node.HCA{pf, vf(0, "0", "0000:10:00.1"), vf(0, "1", "0000:10:00.2"), vf(0, "3", "0000:10:00.4"), sitetest.HCA(1)}
+	have := []node.HCA{pf, vf("0", "0000:10:00.1"), vf("1", "0000:10:00.2"), vf("3", "0000:10:00.4"), sitetest.HCA(1)}
 	parts := "[[hca]]\nindex = 4\ntype = \"vf\"\npart = \"vf\"\ncount = 3\nmatch = \"pci=" + pf.ID.PCI + "\"\ngpus = [7, 6]\n"
 	m, err := gres.Map(sitetest.Parse(t, parts), have)
 	if err != nil {

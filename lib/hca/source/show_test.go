@@ -109,11 +109,11 @@ func TestDetailIsOfThisNode(t *testing.T) {
 	for node, want := range map[string]string{
 		"node1": "nic:1(IDX:0)", "node2": "nic:2(IDX:2-3)", "gpu05": "nic:2(IDX:2-3)", "node10": "",
 	} {
-		if got, err := source.Detail(text, 4711, node); err != nil || got != want {
+		if got, err := source.Detail(text, node); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", node, got, err, want)
 		}
 	}
-	if got, err := source.Detail(text, 4711, "node12"); err == nil {
+	if got, err := source.Detail(text, "node12"); err == nil {
 		t.Errorf("node12: %q", got)
 	}
 }
@@ -143,7 +143,7 @@ func FuzzScontrol(f *testing.F) {
 	f.Add(strings.Replace(shown(4711, "node1", "(IDX:)"), " JobName", " ArrayJobId=4711 ArrayTaskId=1 JobName", 1)+"JobId=4710 ArrayJobId=4711 ArrayTaskId=0 JobName=x\n", "node1")
 	f.Add("JobId=4711 JobName=x\n     Nodes=a CPU_IDs= Mem= GRES=nic:2(IDX:0-", "a")
 	f.Fuzz(func(t *testing.T, text, node string) {
-		detail, err := source.Detail(text, 4711, node)
+		detail, err := source.Detail(text, node)
 		if err != nil {
 			return
 		}

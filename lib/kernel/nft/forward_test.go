@@ -35,7 +35,7 @@ func tables(t *testing.T) (names []string) {
 
 func TestTablesAreRemovedTogetherWhicheverOfThemThereAre(t *testing.T) {
 	err := netnstest.New(t).Do(func() error {
-		job := nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(9)}
+		job := nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people()}
 		for range 2 { // the second time they are there
 			for _, err := range []error{nft.LeadOut("way", job), nft.Guard("guard2", 2, 1<<30), nft.Guard("guard3", 3, 1<<30)} {
 				if err != nil {
@@ -81,7 +81,7 @@ sys.stdin.read()`))
 		if err != nil {
 			return err
 		}
-		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("10.8.0.2"), Index: uint32(n), Bit: 1 << 30, Most: 3, Users: people(9)})
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("10.8.0.2"), Index: uint32(n), Bit: 1 << 30, Most: 3, Users: people()})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,9 +104,9 @@ print(connect(20) is not None)'`)
 	}
 }
 
-// people are users, each of whom may begin so many connections.
-func people(most uint32) nft.Users {
-	return nft.Users{Most: most, Users: account.Users{
+// people are users, each of whom may begin nine connections.
+func people() nft.Users {
+	return nft.Users{Most: 9, Users: account.Users{
 		Own:    []account.Range{{First: 1000, Last: 61183}, {First: 65535, Last: 99999}},
 		Subuid: []account.Range{{First: 100000, Last: 199999}, {First: 1 << 31, Last: 1<<32 - 2}},
 	}}
@@ -126,7 +126,7 @@ func leadOut(t *testing.T, ns *netnstest.NS, uid uint32, users nft.Users) {
 func TestNoUserOfTheNodeFillsTheListOfConnections(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.Run("ip link set lo up")
-	leadOut(t, ns, 62000, people(9))
+	leadOut(t, ns, 62000, people())
 	for _, c := range []struct {
 		who, uid string
 		want     int
@@ -148,7 +148,7 @@ func TestNoUserOfTheNodeFillsTheListOfConnections(t *testing.T) {
 func TestAUsersQuestionsKeepTheResolverFromNobodyElses(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.Run("ip link set lo up")
-	leadOut(t, ns, 1000, people(9))
+	leadOut(t, ns, 1000, people())
 	got := ns.Run(`python3 -c '
 import os, socket
 UDP = (socket.AF_INET, socket.SOCK_DGRAM)
@@ -183,7 +183,7 @@ func callers(t *testing.T, also [][2]netip.Addr) []string {
 		Calls: &nft.Calls{Ports: [][2]int{{16384, 18431}}, Leads: []int{2}, From: []netip.Addr{netip.MustParseAddr("10.9.0.99")}, Also: also}}
 	ns := netnstest.New(t)
 	err := ns.Do(func() error {
-		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(9), Identity: i})
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(), Identity: i})
 	})
 	if err != nil {
 		t.Fatal(err)

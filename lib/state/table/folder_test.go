@@ -32,7 +32,7 @@ var (
 		HCAs: full.HCAs,
 		Claims: []table.Claim{
 			{HCA: hcaA.ID, Name: "mlx5_0", Job: 1, Run: "2/s8KQ3V7Z1", UID: 1000, Since: time.Unix(1, 5), Quarantined: "it \"hangs\"\n"},
-			{HCA: slot(hcaB, "3"), Name: "mlx5_1", Job: 2, Run: "0", UID: 1001, Since: time.Unix(2, 0)},
+			{HCA: slot(hcaB), Name: "mlx5_1", Job: 2, Run: "0", UID: 1001, Since: time.Unix(2, 0)},
 			{HCA: hcaC.ID, Name: "mlx5_2", Job: 3, Run: "0", UID: 7, Since: time.Unix(3, 0).Local(), Quarantined: "nobody knows", Doubt: true},
 		},
 		Uplinks: []table.Uplink{
@@ -45,8 +45,8 @@ var (
 	}
 )
 
-func slot(h node.HCA, number string) node.ID {
-	h.ID.Slot = number
+func slot(h node.HCA) node.ID {
+	h.ID.Slot = "3"
 	return h.ID
 }
 
@@ -150,7 +150,7 @@ func TestAListOfTheFoldersTellsAnAdministratorWhoHasWhat(t *testing.T) {
 func TestAnEntryThatDoesNotReadCostsOneHCAAndNothingElse(t *testing.T) {
 	whole := paths(t, func() table.Folder { f := table.Folder(t.TempDir()); fill(t, f, rich); return f }())
 	concerns := map[string]node.ID{
-		"claims/a@0000:01:00.0": hcaA.ID, "claims/b@0000:02:00.0,slot=3": slot(hcaB, "3"),
+		"claims/a@0000:01:00.0": hcaA.ID, "claims/b@0000:02:00.0,slot=3": slot(hcaB),
 		"quarantine/a@0000:01:00.0": hcaA.ID, "quarantine/0000:03:00.0,vf=10": hcaC.ID,
 		"numbers/0": {}, "numbers/1": {}, "numbers/2": {}, "shared/b@0000:02:00.0": hcaB.ID,
 		"hcas/0000:03:00.0,vf=10": hcaC.ID, "hcas/a@0000:01:00.0": hcaA.ID, "hcas/b@0000:02:00.0": hcaB.ID,
