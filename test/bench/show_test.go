@@ -75,10 +75,11 @@ func TestAGoalThatIsNotReachedIsBold(t *testing.T) {
 		{testCase: testCase{Name: "64 HCAs"}, Samples: samples{"gresnet in": {3520}, "gresnet out": {12800}}, Peak: 20000},
 	}}
 	for _, want := range []string{
-		"| 8 HCAs: gresnet : floor | ≤ 1.25 | 1.10 | **2.00** |\n",
+		"| 8 HCAs: gresnet : floor | ≤ 1.15 | 1.10 | **2.00** |\n",
 		"| 8 HCAs: gresnet : floor and udev after it | ≤ 1.15 | - | 1.00 |\n",
 		"| 8 HCAs: script : gresnet | ≥ 4 | 4.55 | **2.00** |\n",
 		"| 8 HCAs: plain script : gresnet | ≥ 4 | - | - |\n",
+		"| 1 HCA: gresnet : floor | ≤ 1.3 | 1.30 | **1.80** |\n",
 		"| 1 HCA: gresnet : floor and udev after it | ≤ 1.15 | - | **1.50** |\n",
 		"| no HCA: gresnet : a program that does nothing | ≤ 1.3 | 1.20 | **1.60** |\n",
 		"| 64 HCAs against 8, for each | ≤ 1 | 1.00 | **2.00** |\n",
