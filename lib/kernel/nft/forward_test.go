@@ -104,7 +104,7 @@ print(connect(20) is not None)'`)
 	}
 }
 
-// people are users, each of whom may begin nine connections.
+// people returns users who may begin nine connections each.
 func people() nft.Users {
 	return nft.Users{Most: 9, Users: account.Users{
 		Own:    []account.Range{{First: 1000, Last: 61183}, {First: 65535, Last: 99999}},

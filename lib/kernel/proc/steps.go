@@ -148,8 +148,7 @@ func lookStep(pid int, begin []byte) (job string) {
 }
 
 // startedByRoot tells a process whose real user is root. Anybody can give a process
-// any title; slurmstepd in turn
-// is its job's user for moments, but never really (proc(5), /proc/PID/status).
+// any title; slurmstepd in turn is its job's user for moments, but never really (proc(5), /proc/PID/status).
 func startedByRoot(dir string) bool {
 	status, err := os.ReadFile(dir + "/status")
 	return err == nil && bytes.Contains(status, []byte("\nUid:\t0\t"))
