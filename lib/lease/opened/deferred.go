@@ -21,13 +21,12 @@ import (
 )
 
 // leasedTo returns the HCA of an interface that another lease has, or is about to have, or that the node lost with
-// this lease or another one. If
-// a journal does not read, nobody has its interfaces, and they must be on the node.
+// this lease or another one. If a journal does not read, nobody has its interfaces, and they must be on the node.
 func leasedTo(n *host.Host, w *world.World, id link.ID) (hca node.ID, leased bool) {
-	if hca, lost := lostWith(n, w, id); lost {
+	t := n.Readable(w.Job)
+	if hca, lost := lostWith(n, w, &t, id); lost {
 		return hca, true
 	}
-	t := n.Readable(w.Job)
 	for _, other := range t.Jobs() {
 		if n.State.Lease(other) == w.Dir {
 			continue
@@ -40,8 +39,8 @@ func leasedTo(n *host.Host, w *world.World, id link.ID) (hca node.ID, leased boo
 }
 
 // lostWith returns the HCA of an interface that the node lost with this lease, or with one that was set aside for it
-// and that has not been given back.
-func lostWith(n *host.Host, w *world.World, id link.ID) (hca node.ID, lost bool) {
+// and whose claim of the HCA is still there.
+func lostWith(n *host.Host, w *world.World, t *table.Table, id link.ID) (hca node.ID, lost bool) {
 	for piece := range w.Gone {
 		if piece.Interface == id {
 			return piece.HCA, true
@@ -53,7 +52,7 @@ func lostWith(n *host.Host, w *world.World, id link.ID) (hca node.ID, lost bool)
 			continue
 		}
 		for _, had := range step.NotedSettings(book) {
-			if had.Interface == id {
+			if c, held := t.Holder(had.Of); had.Interface == id && held && c.Doubt && c.Job == book.Header.Job {
 				return had.Of, true
 			}
 		}
