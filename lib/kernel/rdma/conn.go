@@ -154,37 +154,52 @@ func (c *Conn) Dump() ([]Device, error) {
 	return devicesIn(answers), nil
 }
 
-// Devices lists the namespace's RDMA devices and misses none. Two dumps that agree lack none: what hides its
-// neighbour is in the dump, and is gone from the next. Where devices come and go, what a dump lacks is asked for by its
-// index, which the kernel deals in turn (device.c:assign_name, xa_alloc_cyclic).
+// Devices lists the namespace's RDMA devices and misses none.
 func (c *Conn) Devices() ([]Device, error) {
+	answers, err := c.all(cmdGet)
+	if err != nil {
+		return nil, fmt.Errorf("list RDMA devices: %w", err)
+	}
+	return devicesIn(answers), nil
+}
+
+// all returns the answers about all of the namespace's RDMA devices, one of each, and misses none. Two dumps of the same
+// devices lack none: what hides its neighbour is in the dump, and is gone from the next. Where devices come and go, what
+// a dump lacks is asked for by its index, which the kernel deals in turn (device.c:assign_name, xa_alloc_cyclic).
+func (c *Conn) all(cmd int) ([]netlink.Attributes, error) {
 	const spare = 128 // indices beyond the highest one seen
-	before, err := c.Dump()
+	before, err := c.send(cmd, unix.NLM_F_DUMP, nil)
 	if err != nil {
 		return nil, err
 	}
-	devices, err := c.Dump()
-	if err != nil || slices.Equal(devices, before) {
-		return devices, err
+	answers, err := c.send(cmd, unix.NLM_F_DUMP, nil)
+	if err != nil || slices.EqualFunc(answers, before, sameDevice) {
+		return answers, err
 	}
 	seen := map[uint32]bool{}
 	highest := uint32(0)
-	for _, d := range devices {
-		seen[d.Index] = true
-		highest = max(highest, d.Index)
+	for _, a := range answers {
+		seen[indexIn(a)] = true
+		highest = max(highest, indexIn(a))
 	}
 	for i := range highest + spare {
 		if seen[i] {
 			continue
 		}
-		one, err := c.At(i)
-		if err != nil {
-			return nil, err
+		one, err := c.send(cmd, 0, ofDevice(i))
+		if errors.Is(err, unix.EINVAL) {
+			continue // nldev.c:nldev_get_doit: not there, or not in this namespace
 		}
-		devices = append(devices, one...)
+		if err != nil {
+			return nil, fmt.Errorf("ask for RDMA device %d: %w", i, err)
+		}
+		answers = append(answers, one...)
 	}
-	return devices, nil
+	return answers, nil
 }
+
+func indexIn(a netlink.Attributes) uint32     { return uint32(a.Number(attrDevIndex)) }
+func sameDevice(a, b netlink.Attributes) bool { return indexIn(a) == indexIn(b) }
 
 // At returns the namespace's RDMA device with an index; none if it has none there.
 func (c *Conn) At(index uint32) ([]Device, error) {
@@ -202,7 +217,7 @@ func devicesIn(answers []netlink.Attributes) []Device {
 	devices := make([]Device, 0, len(answers))
 	for _, a := range answers {
 		devices = append(devices, Device{
-			Index:  uint32(a.Number(attrDevIndex)),
+			Index:  indexIn(a),
 			Name:   a.Text(attrDevName),
 			GUID:   formatGUID(a.Value(attrNodeGUID)),
 			Sub:    a.Value(attrDevType) != nil || a.Value(attrParentName) != nil,

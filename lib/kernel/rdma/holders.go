@@ -57,46 +57,20 @@ const (
 // does with the device, and ids of RDMA-CM. Contexts of the kernel's do not count; its ids do.
 type Uses struct{ Contexts, IDs uint64 }
 
-// Uses returns those of the namespace's devices, by their indices: one request for all devices, whose answer
-// is as long however many there are of either.
+// Uses returns those of the namespace's devices, by their indices: an answer for each device, which is as long however
+// many there are of either.
 func (c *Conn) Uses() (map[uint32]Uses, error) {
-	answers, err := c.send(cmdResGet, unix.NLM_F_DUMP, nil)
+	answers, err := c.all(cmdResGet)
 	if err != nil {
 		return nil, fmt.Errorf("count the users of RDMA devices: %w", err)
 	}
-	all := map[uint32]Uses{}
-	highest := uint32(0)
+	all := make(map[uint32]Uses, len(answers))
 	for _, a := range answers {
-		index := uint32(a.Number(attrDevIndex))
-		if all[index], err = usesIn(a); err != nil {
+		if all[indexIn(a)], err = usesIn(a); err != nil {
 			return nil, err
 		}
-		highest = max(highest, index)
 	}
-	return all, c.addUses(all, highest)
-}
-
-// addUses asks for the devices that a dump may lack, see Dump.
-func (c *Conn) addUses(all map[uint32]Uses, highest uint32) error {
-	const spare = 16 // indices beyond the highest one seen
-	for i := range highest + spare {
-		if _, is := all[i]; is {
-			continue
-		}
-		answers, err := c.send(cmdResGet, 0, ofDevice(i))
-		if errors.Is(err, unix.EINVAL) {
-			continue // not there, or not in this namespace
-		}
-		if err != nil {
-			return fmt.Errorf("count the users of RDMA device %d: %w", i, err)
-		}
-		for _, a := range answers {
-			if all[i], err = usesIn(a); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return all, nil
 }
 
 func usesIn(a netlink.Attributes) (u Uses, err error) {
