@@ -48,8 +48,9 @@ type Given struct {
 	Notice func(format string, a ...any)
 	// Warn tells of what a person must know of an HCA, though nothing failed.
 	Warn func(id node.ID, problem error)
-	// Leased returns the HCA of an interface that another lease has.
-	Leased func(link.ID) (hca node.ID, leased bool)
+	// Leased returns the HCA of an interface that another lease has. here says which HCA has the interface on the node
+	// now, the zero ID if none has.
+	Leased func(id link.ID, here func() (node.ID, error)) (hca node.ID, leased bool, err error)
 }
 
 // Outcome is what the steps of an unwinding find out, and what they leave to do. The caller

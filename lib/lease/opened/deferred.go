@@ -22,20 +22,20 @@ import (
 
 // leasedTo returns the HCA of an interface that another lease has, or is about to have, or that the node lost with
 // this lease or another one. If a journal does not read, nobody has its interfaces, and they must be on the node.
-func leasedTo(n *host.Host, w *world.World, id link.ID) (hca node.ID, leased bool) {
+func leasedTo(n *host.Host, w *world.World, id link.ID, here func() (node.ID, error)) (hca node.ID, leased bool, err error) {
 	t := n.Readable(w.Job)
 	if hca, lost := lostWith(n, w, &t, id); lost {
-		return hca, true
+		return hca, true, nil
 	}
 	for _, other := range t.Jobs() {
 		if n.State.Lease(other) == w.Dir {
 			continue
 		}
-		if hca, leased := leases(n, &t, other, id); leased {
-			return hca, true
+		if hca, leased, err := leases(n, &t, other, id, here); leased || err != nil {
+			return hca, leased, err
 		}
 	}
-	return node.ID{}, false
+	return node.ID{}, false, nil
 }
 
 // lostWith returns the HCA of an interface that the node lost with this lease, or with one that was set aside for it
@@ -62,29 +62,33 @@ func lostWith(n *host.Host, w *world.World, t *table.Table, id link.ID) (hca nod
 
 // leases tells whether a job's lease has an interface: it claims the HCA, and its journal says
 // that the interface is the HCA's and moves. A prolog that has claimed an HCA and noted none of its
-// interfaces yet may have read their settings already, so any interface may be one of them.
-func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, leased bool) {
+// interfaces yet may have read their settings already: so it has those that are the HCA's on the node, and may have any
+// that is on no HCA there.
+func leases(n *host.Host, t *table.Table, job uint32, id link.ID, here func() (node.ID, error)) (hca node.ID, leased bool, err error) {
 	lease := n.State.Lease(job)
 	book, err := journal.Read(lease.Journal())
 	if err != nil {
-		return node.ID{}, false
+		return node.ID{}, false, nil
 	}
 	noted := map[node.ID]bool{}
 	for _, had := range step.NotedSettings(book) {
 		noted[had.Of] = true
 		if c, held := t.Holder(had.Of); had.Interface == id && held && c.Job == job {
-			return had.Of, true
+			return had.Of, true, nil
 		}
 	}
 	if _, err := os.Lstat(lease.Env()); err == nil {
-		return node.ID{}, false // all that it has is noted
+		return node.ID{}, false, nil // all that it has is noted
 	}
 	for _, c := range t.Claims {
-		if c.Job == job && c.Quarantined == "" && !noted[c.HCA] && !c.HCA.IsSlot() {
-			return c.HCA, true
+		if c.Job != job || c.Quarantined != "" || noted[c.HCA] || c.HCA.IsSlot() {
+			continue
+		}
+		if at, err := here(); err != nil || at == c.HCA || at == (node.ID{}) {
+			return c.HCA, err == nil, err
 		}
 	}
-	return node.ID{}, false
+	return node.ID{}, false, nil
 }
 
 // deferRestore writes into the node table which settings the interfaces at home cannot have yet. It

@@ -128,7 +128,7 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 	job := book.Header.Job
 	w := h.World(ctx, ns, dir, job)
 	w.CM, w.Run, w.Managers = h.CM, book.Header.Run, world.Managers{Run: h.Run}
-	w.Leased = func(id link.ID) (node.ID, bool) { return leasedTo(h, w, id) }
+	w.Leased = func(id link.ID, here func() (node.ID, error)) (node.ID, bool, error) { return leasedTo(h, w, id, here) }
 	w.Warn = func(id node.ID, problem error) {
 		h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
 	}

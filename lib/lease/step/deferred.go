@@ -22,7 +22,11 @@ func (s *Settings) due(w *world.World, v *scan.View) (*Settings, error) {
 	hcas := map[link.ID]node.ID{s.Interface: s.Of}
 	var away []snapshot.Other
 	for _, o := range s.Settings.Others {
-		if hca, leased := w.Leased(o.ID); leased {
+		hca, leased, err := w.Leased(o.ID, func() (node.ID, error) { return v.HCAOf(o.ID) })
+		if err != nil {
+			return nil, fmt.Errorf("see who has %s: %w", o.Name, err)
+		}
+		if leased {
 			hcas[o.ID], away = hca, append(away, o)
 		}
 	}
