@@ -17,14 +17,9 @@ import (
 //
 // If users make the kernel's list of users longer than can be read, it is rdma.ErrTooMany.
 func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
-	// Contexts and ids of RDMA-CM are counted once for all devices that a lease takes. Most have none.
-	counts, err := link.Remembered(v.Link.Conn, "uses of RDMA devices", v.Uses)
+	counted, err := v.counted(d)
 	if err != nil {
 		return nil, nil, err
-	}
-	var counted *rdma.Uses
-	if uses, is := counts[d.Index]; is {
-		counted = &uses
 	}
 	holders, err := holders(d.Index, counted)
 	if err != nil {
@@ -42,9 +37,23 @@ func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
 	return foreign, pids, nil
 }
 
+// counted returns how much processes have of a device, nil if that was not counted. Within Once it counts once for all
+// devices. Most have none.
+func (v *View) counted(d Device) (*rdma.Uses, error) {
+	counts, err := link.Remembered(v.Link.Conn, "uses of RDMA devices", v.Uses)
+	if uses, is := counts[d.Index]; err == nil && is {
+		return &uses, nil
+	}
+	return nil, err
+}
+
 // Users returns the processes that use a device, by pid, as far as they can be listed.
 func (v *View) Users(d Device) (pids []int, err error) {
-	list, err := holders(d.Index, nil)
+	counted, err := v.counted(d)
+	if err != nil || counted != nil && *counted == (rdma.Uses{}) {
+		return nil, err
+	}
+	list, err := holders(d.Index, counted)
 	if err != nil && !errors.Is(err, rdma.ErrTooMany) {
 		return nil, err
 	}

@@ -114,22 +114,25 @@ func (c *convoy) letGo() {
 }
 
 // StartUndos has the kernel bring devices home, one after the other, and returns what waits for the end of each,
-// in this order: of as many as a glance finds in the job. If it does not find the first, that is one that begins
+// in this order: of as many as it finds in the job. If it does not find the first, that is one that begins
 // when somebody waits for it.
 func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
 	c, _ := lockAll(list, func(s *RDMA) (*lock.File, error) { return s.lockUntil(w, time.Now()) })
 	defer c.letGo()
 	err := w.InJob(func(v *scan.View) error {
-		for i := range c.moves {
-			s := list[i]
-			d, users, err := s.seek(w, v, (*scan.View).Glance)
-			if err != nil {
-				c.moves = c.moves[:i]
-				break
+		_ = v.Link.Once(func() error {
+			for i := range c.moves {
+				s := list[i]
+				d, users, err := s.seek(w, v, (*scan.View).Locate)
+				if err != nil {
+					c.moves = c.moves[:i]
+					return nil
+				}
+				c.moves[i].Device = d
+				waits = append(waits, func() error { return s.undone(w, c.next, d.Name, users) })
 			}
-			c.moves[i].Device = d
-			waits = append(waits, func() error { return s.undone(w, c.next, d.Name, users) })
-		}
+			return nil
+		})
 		if len(c.moves) == 0 {
 			return scan.ErrNotFound
 		}
@@ -149,7 +152,7 @@ func (s *RDMA) undone(w *world.World, next func(time.Time) error, had string, us
 		return s.Undo(w)
 	}
 	if err == nil && had != string(s.Name) {
-		err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+		err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Locate) })
 	}
 	return s.home(w, err)
 }
@@ -187,7 +190,7 @@ func (s *RDMA) home(w *world.World, err error) error {
 // Verify gives the device its name once more: udev names each device that appears, and so those
 // that come home (rdma-core's 60-rdma-persistent-naming.rules).
 func (s *RDMA) Verify(w *world.World) error {
-	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Locate) })
 	if err != nil {
 		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
 	}
@@ -239,7 +242,7 @@ func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File)
 	if err != nil || name == string(s.Name) {
 		return err
 	}
-	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Locate) })
 }
 
 // move moves the device home, under its present name or a free one, and returns that name.

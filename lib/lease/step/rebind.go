@@ -326,7 +326,7 @@ func (s *Rebind) rename(w *world.World) error {
 }
 
 func (s *Rebind) restoreName(w *world.World) error {
-	err := w.OnHost(func(v *scan.View) error { return s.device().restoreName(v, (*scan.View).Find) })
+	err := w.OnHost(func(v *scan.View) error { return s.device().restoreName(v, (*scan.View).Locate) })
 	if err != nil {
 		return err
 	}
