@@ -1,6 +1,8 @@
 package scan
 
 import (
+	"errors"
+
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/link"
 )
@@ -50,18 +52,22 @@ func (v *View) Twins(d Device) (names []string, err error) {
 	if d.ID.PCI != "" {
 		return nil, nil
 	}
-	all, err := link.Remembered(v.Link.Conn, "HCAs", func() ([]Device, error) {
-		list, err := v.list()
-		if err != nil {
-			return nil, err
-		}
-		return v.hcas(list)
-	})
+	list, err := v.list()
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range all {
-		if o.ID == d.ID && o.Index != d.Index {
+	for _, o := range list {
+		if o.Index == d.Index || o.GUID != d.ID.GUID || o.Sub {
+			continue
+		}
+		other, err := v.retryLookup(o)
+		if errors.Is(err, ErrNotFound) {
+			continue // another job's prolog took it meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if other.ID == d.ID {
 			names = append(names, o.Name)
 		}
 	}

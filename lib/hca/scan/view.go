@@ -179,11 +179,6 @@ func (v *View) Devices() ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.hcas(list)
-}
-
-// hcas looks at the HCAs among RDMA devices, in the order in which they are numbered.
-func (v *View) hcas(list []rdma.Device) ([]Device, error) {
 	v.known.remember(list)
 	devices := make([]Device, 0, len(list))
 	for _, d := range list {
