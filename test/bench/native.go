@@ -56,8 +56,18 @@ func nativeCommand(args []string) error {
 		return err
 	}
 	r.Cases = append(r.Cases, m)
-	for _, n := range []int{1, 8} {
-		m, err := nativeLinks(o.programs, dir, n, o.rounds)
+	cases := []testCase{{Name: "1 veth, link part", HCAs: 1}, {Name: "8 veth, link part", HCAs: 8}}
+	for _, c := range load() {
+		if c.Interfaces+c.Routes+c.Neighbors+c.Rules > 1 { // the link part has nothing to do with the rest
+			c.Name = "1 veth, link part, " + c.Name
+			cases = append(cases, c)
+		}
+	}
+	for _, c := range cases {
+		if err := errors.Join(fillNetwork(c, "bridge"), filter(c.Rules)); err != nil {
+			return err
+		}
+		m, err := nativeLinks(o.programs, dir, c, o.rounds)
 		if err != nil {
 			return err
 		}
@@ -86,12 +96,12 @@ func nativeStart(programs, dir string, rounds int) (measured, error) {
 
 // nativeLinks measures moves of the ends of veth pairs, which are interfaces as
 // HCAs' are but for the hardware below.
-func nativeLinks(programs, dir string, n, rounds int) (measured, error) {
-	c := testCase{Name: fmt.Sprintf("%d veth, link part", n), Mode: "none", Jobs: 1}
+func nativeLinks(programs, dir string, c testCase, rounds int) (measured, error) {
 	m := measured{testCase: c, Samples: samples{}}
-	list, text := make([]hca, n), ""
+	m.HCAs, m.Mode, m.Jobs = 0, "none", 1
+	list, text := make([]hca, c.HCAs), ""
 	for i := range list {
-		list[i].link = fmt.Sprintf("n%dx%d", n, i)
+		list[i].link = fmt.Sprintf("n%dx%d", c.HCAs, i)
 		text += fmt.Sprintf("link add %s type veth peer name peer%[1]s\nlink set peer%[1]s up\n", list[i].link)
 	}
 	if err := batch(text + settingsOf(list)); err != nil {
@@ -106,7 +116,7 @@ func nativeLinks(programs, dir string, n, rounds int) (measured, error) {
 		return m, err
 	}
 	plain := floorOf(programs, func(int) string { return own + "/floor" })
-	if err := plain.before(c, list); err != nil {
+	if err := plain.before(m.testCase, list); err != nil {
 		return m, err
 	}
 	if err := m.alternate([]tool{plain, part}, list, rounds); err != nil {

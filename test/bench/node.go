@@ -125,32 +125,37 @@ func unrelated(c testCase) error {
 	if err := shell(udevSettle + " && udevadm control --exit"); err != nil {
 		return err
 	}
-	if err := shell("ip link show type dummy | awk -F': ' '/^[0-9]+: other/ { print \"link del \" $2 }' | ip -batch -"); err != nil {
-		return err
-	}
-	text := ""
-	for n := range c.Interfaces {
-		text += fmt.Sprintf("link add other%d type dummy\n", n)
-	}
-	if c.Routes > 1 {
-		text += "link add other-routes type dummy\nlink set other-routes up\naddr add 198.18.0.1/24 dev other-routes\n"
-		for n := range c.Routes - 1 {
-			text += fmt.Sprintf("route add 100.%d.%d.%d/28 via 198.18.0.2\n", 64+n>>12, n>>4%256, n%16*16)
-		}
-	}
-	if c.Neighbors > 0 {
-		text += "link add other-neighbors type dummy\nlink set other-neighbors up\naddr add 198.19.0.1/16 dev other-neighbors\n"
-		for n := range c.Neighbors {
-			text += fmt.Sprintf("neigh add 198.19.%d.%d lladdr 02:00:00:00:%02x:%02[2]x dev other-neighbors nud permanent\n", 1+n/256, n%256, n/256)
-		}
-	}
-	if err := batch(text); err != nil {
+	if err := fillNetwork(c, "dummy"); err != nil {
 		return err
 	}
 	if err := fillNode(c); err != nil {
 		return err
 	}
 	return shell("/lib/systemd/systemd-udevd --daemon --event-timeout=$((180 * ${GRESNET_SLOW:-1}))")
+}
+
+// fillNetwork gives the node the interfaces, which are of a kind, routes and neighbors of a case in place of those of the case before.
+func fillNetwork(c testCase, kind string) error {
+	if err := shell("ip link show type " + kind + " | awk -F': ' '/^[0-9]+: other/ { print \"link del \" $2 }' | ip -batch -"); err != nil {
+		return err
+	}
+	text := ""
+	for n := range c.Interfaces {
+		text += fmt.Sprintf("link add other%d type %s\n", n, kind)
+	}
+	if c.Routes > 1 {
+		text += "link add other-routes type " + kind + "\nlink set other-routes up\naddr add 198.18.0.1/24 dev other-routes\n"
+		for n := range c.Routes - 1 {
+			text += fmt.Sprintf("route add 100.%d.%d.%d/28 via 198.18.0.2\n", 64+n>>12, n>>4%256, n%16*16)
+		}
+	}
+	if c.Neighbors > 0 {
+		text += "link add other-neighbors type " + kind + "\nlink set other-neighbors up\naddr add 198.19.0.1/16 dev other-neighbors\n"
+		for n := range c.Neighbors {
+			text += fmt.Sprintf("neigh add 198.19.%d.%d lladdr 02:00:00:00:%02x:%02[2]x dev other-neighbors nud permanent\n", 1+n/256, n%256, n/256)
+		}
+	}
+	return batch(text)
 }
 
 // writeConfig maps GPU n to HCA n, and gives jobs the networks of a case.
