@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/link"
 	"gresnet/lib/words/poll"
 )
 
@@ -37,14 +36,16 @@ func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
 	return foreign, pids, nil
 }
 
-// counted returns how much processes have of a device, nil if that was not counted. Within Once it counts once for all
-// devices. Most have none.
+// counted returns how much processes have of a device, nil if that was not counted. Most have none.
 func (v *View) counted(d Device) (*rdma.Uses, error) {
-	counts, err := link.Remembered(v.Link.Conn, "uses of RDMA devices", v.Uses)
-	if uses, is := counts[d.Index]; err == nil && is {
-		return &uses, nil
+	if err := v.dial(); err != nil {
+		return nil, err
 	}
-	return nil, err
+	uses, is, err := v.rdma.UsesOf(d.Index)
+	if err != nil || !is {
+		return nil, err
+	}
+	return &uses, nil
 }
 
 // Users returns the processes that use a device, by pid, as far as they can be listed.

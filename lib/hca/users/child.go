@@ -70,11 +70,11 @@ func (s *seeker) list(conn *rdma.Conn, t *target) error {
 	f := &sought{target: t}
 	abandoned := f.note(holders)
 	if _, err := conn.Contexts(t.index, 0); errors.Is(err, rdma.ErrNoContexts) {
-		all, err := conn.Uses()
+		uses, _, err := conn.UsesOf(t.index)
 		if err != nil {
 			return err
 		}
-		abandoned = abandoned || all[t.index].Contexts > uint64(len(f.known))
+		abandoned = abandoned || uses.Contexts > uint64(len(f.known))
 	}
 	if !abandoned || len(f.users) > 0 {
 		return s.answer(t, who(f.users))

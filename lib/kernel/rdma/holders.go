@@ -73,6 +73,22 @@ func (c *Conn) Uses() (map[uint32]Uses, error) {
 	return all, nil
 }
 
+// UsesOf returns those of one device; false if the namespace has none of that index.
+func (c *Conn) UsesOf(index uint32) (u Uses, is bool, err error) {
+	answers, err := c.send(cmdResGet, 0, ofDevice(index))
+	if errors.Is(err, unix.EINVAL) {
+		return u, false, nil // nldev.c:nldev_res_get_doit: not there, or not in this namespace
+	}
+	if err == nil && len(answers) == 1 {
+		u, err = usesIn(answers[0])
+		is = err == nil
+	}
+	if err != nil {
+		err = fmt.Errorf("count the users of RDMA device %d: %w", index, err)
+	}
+	return u, is, err
+}
+
 func usesIn(a netlink.Attributes) (u Uses, err error) {
 	err = entries(a.Value(attrResSummary), func(entry netlink.Attributes) {
 		switch number := entry.Number(attrResSummaryCurr); entry.Text(attrResSummaryName) {

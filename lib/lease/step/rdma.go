@@ -120,19 +120,16 @@ func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
 	c, _ := lockAll(list, func(s *RDMA) (*lock.File, error) { return s.lockUntil(w, time.Now()) })
 	defer c.letGo()
 	err := w.InJob(func(v *scan.View) error {
-		_ = v.Link.Once(func() error {
-			for i := range c.moves {
-				s := list[i]
-				d, users, err := s.seek(w, v, (*scan.View).Locate)
-				if err != nil {
-					c.moves = c.moves[:i]
-					return nil
-				}
-				c.moves[i].Device = d
-				waits = append(waits, func() error { return s.undone(w, c.next, d.Name, users) })
+		for i := range c.moves {
+			s := list[i]
+			d, users, err := s.seek(w, v, (*scan.View).Locate)
+			if err != nil {
+				c.moves = c.moves[:i]
+				break
 			}
-			return nil
-		})
+			c.moves[i].Device = d
+			waits = append(waits, func() error { return s.undone(w, c.next, d.Name, users) })
+		}
 		if len(c.moves) == 0 {
 			return scan.ErrNotFound
 		}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -224,7 +225,7 @@ func (c *Change) write(after map[string]entry.Entry) error {
 // in returns the paths of a folder's entries, in their order.
 func in(entries map[string]entry.Entry, folder string) (paths []string) {
 	for path := range entries {
-		if filepath.Dir(path) == folder {
+		if of, _, _ := strings.Cut(path, "/"); of == folder {
 			paths = append(paths, path)
 		}
 	}
