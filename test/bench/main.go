@@ -1,5 +1,5 @@
 // Command bench measures gresnet against the floor (test/floor), a shell script
-// and CNI's host-device, and shows what it measured. See test/bench/README.md.
+// and CNI's plugins, and shows what it measured. See test/bench/README.md.
 package main
 
 import (

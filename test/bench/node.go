@@ -248,10 +248,49 @@ func settle() error {
 	}
 }
 
-// home returns the node as its user sees it; numbers that a move deals again left out, and
-// lost carriers: the kernel says so a moment later.
-func home() (string, error) {
-	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sed 's, linkdown,,' | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
+// nodeHas are the parts of the node, as its user sees it; numbers that a move deals again left out, and lost carriers:
+// the kernel says so a moment later.
+var nodeHas = []struct{ name, command string }{
+	{"addresses", "ip -o -4 addr | sed 's/^[0-9]*: //' | sort"},
+	{"routes", "ip route | sed 's, linkdown,,' | sort"},
+	{"RDMA devices", "rdma dev | sed 's/^[0-9]*: //' | sort"},
+	{"device nodes", "find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort"},
+}
+
+// home returns each part of the node.
+func home() (now []string, err error) {
+	for _, p := range nodeHas {
+		text, err := output(p.command)
+		if err != nil {
+			return nil, err
+		}
+		now = append(now, text)
+	}
+	return now, nil
+}
+
+// differing names the parts of the node that are not as they were.
+func differing(before []string) (names []string, err error) {
+	now, err := home()
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range nodeHas {
+		if now[i] != before[i] {
+			names = append(names, p.name)
+		}
+	}
+	return names, nil
+}
+
+// restored returns an error if the node is not as it was.
+func restored(before []string) error {
+	names, err := differing(before)
+	if err == nil && names != nil {
+		now, _ := home()
+		err = fmt.Errorf("the node has other %s: it is\n%s\nand was\n%s", strings.Join(names, ", "), strings.Join(now, ""), strings.Join(before, ""))
+	}
+	return err
 }
 
 // inside returns the same of a job's namespace and device nodes. An IPoIB interface's

@@ -129,8 +129,8 @@ func (p partCase) measure(programs string, rounds int) (measured, error) {
 			m.Samples.add(own.name, "out", out)
 		}
 	}
-	if after, err := home(); err != nil || after != before {
-		return m, fmt.Errorf("the node is not as it was, but\n%s\nwhere it was\n%s%v", after, before, err)
+	if err := restored(before); err != nil {
+		return m, err
 	}
 	if p.other {
 		return m, finish(own.out(1, one))

@@ -19,6 +19,7 @@ func documents() []published {
 	return []published{
 		{"README.md", "in short", "speed.json", results.row},
 		{"docs/speed.md", "make bench", "speed.json", results.markdown},
+		{"docs/speed.md", "peers", "speed.json", results.peers},
 		{"test/bench/README.md", "goals", "speed.json", results.scorecard},
 		{"test/bench/README.md", "make bench-native", "native.json", results.markdown},
 		{"docs/speed.md", "make bench-parts", "parts.json", results.parts},

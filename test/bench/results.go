@@ -19,7 +19,9 @@ type results struct {
 type measured struct {
 	testCase
 	Samples samples `json:"samples"`
-	Peak    int64   `json:"peak_kib"` // the most memory that one of gresnet's programs had
+	// Lost is what a tool that does not restore the node leaves other than it was.
+	Lost map[string][]string `json:"lost,omitempty"`
+	Peak int64               `json:"peak_kib"` // the most memory that one of gresnet's programs had
 }
 
 func (m measured) rounds() int { return len(m.Samples["gresnet in"]) }

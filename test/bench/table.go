@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,12 +14,12 @@ var ways = []struct{ key, name string }{{"in", "prolog"}, {"out", "epilog"}}
 func (r results) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kernel %s, %s form; medians in ms, times the floor in brackets\n", r.Kernel, r.Form)
-	fmt.Fprintf(&b, "%-28s %-6s %6s %8s %16s %16s %16s %16s %6s\n", "", "", "rounds", "floor", "gresnet", "script", "plain", "host-device", "udev")
+	fmt.Fprintf(&b, "%-28s %-6s %6s %8s %16s %16s %16s %16s %6s\n", "", "", "rounds", "floor", "gresnet", "script", "plain", cniName, "udev")
 	for _, m := range r.Cases {
 		for _, w := range ways {
 			floor, _ := m.median("floor", w.key)
 			fmt.Fprintf(&b, "%-28s %-6s %6d %8.1f %16s %16s %16s %16s", m.Name, w.name, m.rounds(), floor,
-				m.cell("gresnet", w.key), m.cell("script", w.key), m.cell("plain", w.key), m.cell("host-device", w.key))
+				m.cell("gresnet", w.key), m.cell("script", w.key), m.cell("plain", w.key), m.cell(cniName, w.key))
 			if udev, there := m.median("floor", "udev"); there && w.key == "out" {
 				fmt.Fprintf(&b, " %6.1f", udev)
 			}
@@ -65,18 +66,17 @@ var plotted = []string{
 // markdown returns a table of the cases that say most.
 func (r results) markdown() string {
 	var b strings.Builder
-	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | epilog : floor + udev | script : gresnet |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | epilog : floor + udev |\n")
+	b.WriteString("| --- | --- | --- | --- | --- |\n")
 	for _, m := range r.Cases {
 		if slices.Contains(plotted, m.Name) {
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", m.Name,
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.Name,
 			m.both(func(way string) (float64, bool) { return m.median("floor", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.median("gresnet", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.ratio("gresnet", way) }, "%.2f"),
-			cell(m.settled("out")),
-			m.both(m.faster("script"), "%.1f"))
+			cell(m.settled("out")))
 	}
 	return b.String()
 }
@@ -96,6 +96,25 @@ func (m measured) settled(way string) (float64, bool) {
 	floor, _ := m.median("floor", "out")
 	udev, there := m.median("floor", "udev")
 	return own / (floor + udev), there && way == "out"
+}
+
+// peers returns a table of what others take for the base case, and of what they leave undone.
+func (r results) peers() string {
+	var b strings.Builder
+	b.WriteString("| 8 HCAs | of gresnet's times | not restored |\n| --- | --- | --- |\n")
+	m := r.of(base().Name)
+	for _, peer := range []struct{ tool, text string }{
+		{"script", "script"},
+		{"plain", "plain script"},
+		{cniName, "CNI: host-device, rdma-cni"},
+	} {
+		if _, there := m.median(peer.tool, "out"); !there {
+			continue
+		}
+		lacks := strings.Join(m.Lost[peer.tool], ", ")
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", peer.text, m.both(m.faster(peer.tool), "%.1f"), cmp.Or(lacks, "nothing"))
+	}
+	return b.String()
 }
 
 // faster returns how many times faster than a script gresnet is.

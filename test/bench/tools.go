@@ -19,6 +19,7 @@ type tool struct {
 	parallel bool // the jobs of a case are at once, not one after another
 	other    bool // it takes part in some rounds only
 	weigh    bool // how much memory its programs have is of interest
+	lossy    bool // it does not give all back
 	// before is what it needs and is not measured for.
 	before func(c testCase, list []hca) error
 	// in and out are the programs that one job takes, one after another.
@@ -141,26 +142,32 @@ func script(folder, name string, environment ...string) tool {
 	}
 }
 
-// hostDevice returns CNI's plugin of that name: the network interfaces alone, each in
-// a process of its own, which starts another for the addresses. The namespace is
-// there before, and addresses and routes of the node are not given back.
-func hostDevice(folder string) tool {
-	way := func(way string) func(int, []hca) []*exec.Cmd {
+// cniName is the name of what CNI's plugins are together.
+const cniName = "CNI"
+
+// plugins returns two of CNI's, one after the other for each HCA: host-device for the network interface, which starts
+// another for the address, and rdma-cni for the RDMA device. The namespace is there before.
+func plugins(folder string) tool {
+	way := func(way string, order ...string) func(int, []hca) []*exec.Cmd {
 		return func(_ int, list []hca) (commands []*exec.Cmd) {
 			for n, h := range list {
-				cmd := command([]string{
-					"CNI_COMMAND=" + way, "CNI_CONTAINERID=job", "CNI_NETNS=/run/netns/cni", "CNI_IFNAME=" + h.link, "CNI_PATH=" + folder,
-				}, filepath.Join(folder, "host-device"))
-				cmd.Stdin = strings.NewReader(networkOf(n, h))
-				commands = append(commands, cmd)
+				for _, plugin := range order {
+					cmd := command([]string{
+						"CNI_COMMAND=" + way, "CNI_CONTAINERID=job", "CNI_NETNS=/run/netns/cni", "CNI_IFNAME=" + h.link, "CNI_PATH=" + folder,
+					}, filepath.Join(folder, plugin))
+					cmd.Stdin = strings.NewReader(networkOf(plugin, n, h))
+					commands = append(commands, cmd)
+				}
 			}
 			return commands
 		}
 	}
 	return tool{
-		name: "host-device", other: true,
-		before: func(testCase, []hca) error { return shell("ip netns add cni") },
-		in:     way("ADD"), out: way("DEL"),
+		name: cniName, other: true, lossy: true,
+		before: func(testCase, []hca) error {
+			return shell("ip netns add cni; chmod 666 /dev/infiniband/uverbs*") // as udev has them
+		},
+		in: way("ADD", "host-device", "rdma"), out: way("DEL", "rdma", "host-device"),
 		after: func(list []hca) error {
 			if err := shell("ip netns del cni"); err != nil {
 				return err
@@ -170,17 +177,23 @@ func hostDevice(folder string) tool {
 	}
 }
 
-// networkOf returns what a CNI runtime tells the plugin.
-func networkOf(n int, h hca) string {
+// networkOf returns what a CNI runtime tells a plugin.
+func networkOf(plugin string, n int, h hca) string {
 	type m = map[string]any
-	text, err := json.Marshal(m{
-		"cniVersion": "1.0.0", "name": "bench", "type": "host-device", "device": h.link,
-		"ipam": m{
+	network := m{"cniVersion": "1.0.0", "name": "bench", "type": plugin}
+	if plugin == "rdma" {
+		// Its devices are those of PCI or of the auxiliary bus; ibfake's are of neither.
+		network["deviceID"] = "../../../class/infiniband/" + h.rdma + "/device"
+		network["prevResult"] = m{"cniVersion": "1.0.0", "interfaces": []m{{"name": h.link}}}
+	} else {
+		network["device"] = h.link
+		network["ipam"] = m{
 			"type":      "static",
 			"addresses": []m{{"address": fmt.Sprintf("10.%d.0.2/24", n)}},
 			"routes":    []m{{"dst": fmt.Sprintf("172.16.%d.0/24", n), "gw": fmt.Sprintf("10.%d.0.1", n)}},
-		},
-	})
+		}
+	}
+	text, err := json.Marshal(network)
 	if err != nil {
 		panic(err) // of strings alone
 	}
