@@ -3,13 +3,9 @@ package opened
 import (
 	"os"
 	"testing"
-	"testing/fstest"
 	"time"
 
-	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/link"
-	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
 	"gresnet/test/leasetest"
@@ -18,10 +14,7 @@ import (
 // A prolog has claimed B and C and noted none of their interfaces. An interface of A, which is on the node, is not one
 // of theirs; of an interface that is on no HCA of the node nobody knows.
 func TestAPrologThatHasNotedNothingHasTheInterfacesOfWhatItClaimedAlone(t *testing.T) {
-	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
-	if err := h.State.Make(); err != nil {
-		t.Fatal(err)
-	}
+	h := emptyHost(t)
 	leasetest.Write(t, h.State, 2, time.Hour, nil)
 	claims := &table.Table{Claims: []table.Claim{{HCA: leasetest.B, Job: 2}, {HCA: leasetest.C, Job: 2}}}
 	for here, want := range map[node.ID]node.ID{leasetest.A: {}, leasetest.B: leasetest.B, leasetest.C: leasetest.C, {}: leasetest.B} {

@@ -14,12 +14,19 @@ import (
 	"gresnet/test/leasetest"
 )
 
-// A prolog of another job looks at what is set aside at any moment.
-func TestALeaseIsSetAsideWithItsJournalWhoeverLooksMeanwhile(t *testing.T) {
+// emptyHost returns a host with a state directory of its own, and nothing in it.
+func emptyHost(t *testing.T) *host.Host {
+	t.Helper()
 	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
 	if err := h.State.Make(); err != nil {
 		t.Fatal(err)
 	}
+	return h
+}
+
+// A prolog of another job looks at what is set aside at any moment.
+func TestALeaseIsSetAsideWithItsJournalWhoeverLooksMeanwhile(t *testing.T) {
+	h := emptyHost(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -63,10 +70,7 @@ func TestALeaseIsSetAsideWithItsJournalWhoeverLooksMeanwhile(t *testing.T) {
 
 // A PF that is reset takes its VFs from several jobs, and each run of a job that was not requeued is "0".
 func TestEveryLeaseThatWasSetAsideIsKnownByItsClaims(t *testing.T) {
-	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
-	if err := h.State.Make(); err != nil {
-		t.Fatal(err)
-	}
+	h := emptyHost(t)
 	for job := uint32(1); job <= 3; job++ {
 		leasetest.Write(t, h.State, job, time.Hour, []node.ID{leasetest.A})
 		l, err := Open(t.Context(), h, job)

@@ -7,17 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hca/world"
-	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
@@ -26,10 +22,7 @@ import (
 )
 
 func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
-	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
-	if err := h.State.Make(); err != nil {
-		t.Fatal(err)
-	}
+	h := emptyHost(t)
 	const holder = 1
 	leasetest.Write(t, h.State, 7, time.Hour, []node.ID{leasetest.A, leasetest.B})
 	err := h.Table().Update(t.Context(), func(now *table.Table) error {
@@ -69,10 +62,7 @@ func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 // opens returns the lease of job 7, which claims A, on a node of its own.
 func opens(t *testing.T) *Lease {
 	t.Helper()
-	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
-	if err := h.State.Make(); err != nil {
-		t.Fatal(err)
-	}
+	h := emptyHost(t)
 	leasetest.Write(t, h.State, 7, time.Hour, []node.ID{leasetest.A})
 	err := h.Table().Update(t.Context(), func(now *table.Table) error {
 		now.Claims = []table.Claim{{HCA: leasetest.A, Job: 7, Run: "0"}}
