@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,6 +114,19 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 		return err // it lost it meanwhile
 	}
 	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
+}
+
+// applyToken gives the IPv6 token. An interface without ARP has ARP for that moment, in which an address that the kernel
+// takes would join its group, as none does without ARP (addrconf.c:addrconf_join_solict).
+func applyToken(c *Conn, g *giving) error {
+	if g.want.Flags&unix.IFF_NOARP != 0 && !bytes.Equal(g.i.Token, g.want.Token) {
+		withoutRoutes := g.want
+		withoutRoutes.Routes = nil
+		if err := c.awaitDAD(g.i.Index, withoutRoutes); err != nil {
+			return err
+		}
+	}
+	return c.ApplyToken(g.i, g.want.Own, g.want.Token)
 }
 
 // hasTaken tells whether no address is tested any more, but for duplicates, and the

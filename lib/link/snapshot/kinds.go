@@ -97,7 +97,7 @@ func init() {
 		{name: "driver's settings", when: down, apply: applyDriver, differ: differDriver},
 		{name: "state", when: down, value: func(s Settings) any { return link.UpOrDown(s.Up) }},
 		{name: "IPv6 token", when: up, value: func(s Settings) any { return hex.EncodeToString(s.Token) },
-			apply: func(c *Conn, g *giving) error { return c.ApplyToken(g.i, g.want.Own, g.want.Token) }},
+			apply: applyToken},
 
 		// Apply gives sysctls itself, since some change when the interface is brought up. They are read when it
 		// is known how many interfaces there are, which the children's kind asks.
