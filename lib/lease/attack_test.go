@@ -19,6 +19,7 @@ import (
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/words/config"
+	"gresnet/test/netnstest"
 )
 
 // holds starts a server of TCP port 7000 in a namespace that answers and never closes, until the test ends.
@@ -47,6 +48,7 @@ while True:
 
 // The kernel's list keeps connections for minutes and longer, and tables let pass what it has.
 func TestNobodyReachesAJobByAConnectionOfTheJobThatHadItsAddressBefore(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	t.Setenv(fmt.Sprintf("GRESNET_LAW_UID_%d", jobK.job), "1001")
 	c.both(jobJ, "prolog")
@@ -117,6 +119,7 @@ var transparent = option{unix.SOL_IP, unix.IP_TRANSPARENT, "\x01\x00\x00\x00"}
 
 // A program can bind to the address of an HCA, and what a job sends needs no answer.
 func TestAJobSendsUnderNoOtherAddressThanItsNodes(t *testing.T) {
+	netnstest.Slow(t)
 	t.Run("which it has itself", func(t *testing.T) {
 		c := newCluster(t)
 		c.both(jobJ, "prolog")
@@ -158,6 +161,7 @@ func (c *cluster) asUser(path, wrap, script string) (string, error) {
 }
 
 func TestAUserOfAJobChangesNothingOfItsNetworkAndSendsNoPacketsOfItsOwnMaking(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	c.both(jobJ, "prolog")
 	j1 := c.job(jobJ, 0)
@@ -213,6 +217,7 @@ cat /proc/sys/net/ipv4/ip_local_port_range /proc/sys/net/ipv4/ip_unprivileged_po
 // A user's socket can have options in its packets' heads: to record the route, to take one, strictly or not, and
 // to ask for times.
 func TestWhatAUserPutsIntoAPacketsHeadLeadsItNowhereWithAndWithoutTheNodesTables(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	for _, node := range c.node {
 		node.Run("sysctl -qw net.ipv4.conf.all.accept_source_route=1 net.ipv4.conf.default.accept_source_route=1 net.ipv4.conf.all.route_localnet=1")
@@ -250,6 +255,7 @@ func TestWhatAUserPutsIntoAPacketsHeadLeadsItNowhereWithAndWithoutTheNodesTables
 }
 
 func TestAFirewallsReloadOpensJobsAndTheNextPrologMakesTheGuardsAgain(t *testing.T) {
+	netnstest.Slow(t)
 	b := wayBed(t)
 	b.first.run(t, b.node, b.state, "prolog", never)
 	serve(t, b.netns(b.first), "0.0.0.0")
@@ -316,6 +322,7 @@ func TestAnUplinksFilterIsThereBeforeItIsUp(t *testing.T) {
 
 // A macvlan is a neighbor of all, and its routes are no filter.
 func TestABoundSocketOfAMacvlanReachesWhateverAnswersThere(t *testing.T) {
+	netnstest.Slow(t)
 	node, far, state := uplinkBed(t, config.UplinkMacvlan)
 	lawRun(t, node, state, "prolog", never)
 	far.Run("ip addr add 203.0.113.9/32 dev lo")

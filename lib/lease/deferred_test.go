@@ -41,6 +41,7 @@ func (l lawLease) ended(t *testing.T, state string) {
 }
 
 func TestWhatTwoLeasesShareIsGivenWhenBothHaveEnded(t *testing.T) {
+	netnstest.Slow(t)
 	for name, order := range map[string][4]lawLease{
 		"the first ends first":  {rail0, rail1, rail0, rail1},
 		"the first ends last":   {rail0, rail1, rail1, rail0},
@@ -68,6 +69,7 @@ func TestWhatTwoLeasesShareIsGivenWhenBothHaveEnded(t *testing.T) {
 }
 
 func TestNoKillOfAnEpilogLosesWhatIsOwed(t *testing.T) {
+	netnstest.Slow(t)
 	for name, order := range map[string][2]lawLease{"the first ends first": {rail0, rail1}, "the first ends last": {rail1, rail0}} {
 		t.Run(name, func(t *testing.T) {
 			node, state := lawBed(t)
@@ -92,6 +94,7 @@ func TestNoKillOfAnEpilogLosesWhatIsOwed(t *testing.T) {
 }
 
 func TestOfTwoEpilogsAtOnceOneGivesWhatTheyShare(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)
 	t.Setenv("GRESNET_LAW_MANY", "1") // the other one may have the node lock
@@ -169,6 +172,7 @@ func TestWhatCannotBeGivenStaysOwedAndFailsNoJob(t *testing.T) {
 // What the node owes an interface that it lost, and what it owes another one with it, is given when the
 // interface is back.
 func TestWhatIsOwedWithAnInterfaceThatTheNodeLostWaitsForIt(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)
 	again := againOf(node)
@@ -210,6 +214,7 @@ func againOf(node *netnstest.NS) string {
 
 // What the two share waits for the dead one, and the other one does not.
 func TestADeadHCAKeepsNoHCAThatSharesRoutesWithItFromLaterJobs(t *testing.T) {
+	netnstest.Slow(t)
 	for name, leases := range map[string][]lawLease{"of two jobs": {rail1, rail0}, "of one job": {whole}} {
 		t.Run(name, func(t *testing.T) {
 			node, state := lawBed(t)
@@ -239,6 +244,7 @@ func TestADeadHCAKeepsNoHCAThatSharesRoutesWithItFromLaterJobs(t *testing.T) {
 }
 
 func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)
 	again := againOf(node)
@@ -266,6 +272,7 @@ func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
 // slurmctld begins at job 1 again when it has lost its state, so a later job can have the number and the
 // run of one whose lease ended with a loss, and live when what that lost comes back.
 func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	again := againOf(node)
 	rail1.run(t, node, state, "prolog", never)
@@ -289,6 +296,7 @@ func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 // slurmctld begins at job 1 again when it has lost its state, so a later job can have the number and the
 // run of one whose lease ended with a loss: the HCA stays quarantined until it is back.
 func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)
 	again := againOf(node)
@@ -352,6 +360,7 @@ func TestWhatAJobSharesWithAnotherThatHasNotNotedItYetIsNotLost(t *testing.T) {
 
 // Each of three rails has a hop of a group and of an IPv6 route, and a job of its own, whatever order they end in.
 func TestWhatThreeJobsShareIsWholeWhenAllHaveEnded(t *testing.T) {
+	netnstest.Slow(t)
 	rail2 := lawLease{lawJob + 2, "hca2"}
 	node, state := lawBed(t)
 	node.Run(`ip link add hca2 type veth peer name farthest; ip link set farthest up; ip link set hca2 up; ip addr add 10.2.0.2/24 dev hca2; ip -6 addr add fd02::2/64 dev hca2 nodad

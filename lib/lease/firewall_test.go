@@ -36,6 +36,7 @@ I -I FORWARD -s 198.19.0.0/16 -j ACCEPT; I -I FORWARD -o job+ -m conntrack --cts
 }
 
 func TestAJobsWaysAreOpenOnceAFirewallAcceptsWhatCheckSays(t *testing.T) {
+	netnstest.Slow(t)
 	if out, err := exec.Command("../../test/need", "nftables", "iptables").CombinedOutput(); err != nil {
 		netnstest.Skip(t, "needs nft and iptables: "+string(out))
 	}

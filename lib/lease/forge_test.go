@@ -148,6 +148,7 @@ func (f forger) send(port int, packet []byte, size int) error {
 // The kernel takes a packet apart only for the socket that it is for (UDP_SEGMENT), after all rules. The first
 // part may be of another network.
 func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	for _, l := range []lawLease{jobJ, jobK} {
 		c.both(l, "prolog")
@@ -228,6 +229,7 @@ func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.
 }
 
 func TestAPrologFailsWhereUsersBindThePortsThatNodesSendFrom(t *testing.T) {
+	netnstest.Slow(t)
 	for first, fails := range map[int]bool{0: true, 1000: true, 1023: true, 1024: false, 2000: false} {
 		node, _, _, state := overlayBed(t)
 		node.Run(fmt.Sprintf("sysctl -qw net.ipv4.ip_unprivileged_port_start=%d", first))

@@ -112,6 +112,7 @@ func TestASitesProgramsRunInTheJobBeforeTheLeaseCountsAndBeforeItIsUndone(t *tes
 }
 
 func TestWhateverASitesProgramDoesTheNodeComesBack(t *testing.T) {
+	netnstest.Slow(t)
 	const stays = "setsid sh -c '(exec sleep infinity) >/dev/null 2>&1 &' </dev/null >/dev/null 2>&1; "
 	for name, c := range map[string]struct {
 		ready, leave string
@@ -161,6 +162,7 @@ func TestWhateverASitesProgramDoesTheNodeComesBack(t *testing.T) {
 }
 
 func TestALeaseWithSitesProgramsThatIsKilledAnywhereIsUndone(t *testing.T) {
+	netnstest.Slow(t)
 	b := newHookBed(t, "echo ready >>$d/told", "echo leave >>$d/told")
 	b.lease.hcas = "hca1"
 	before := lawPicture(b.node)

@@ -183,6 +183,7 @@ s.connect((sys.argv[1], 9))
 print(s.getsockname()[0])`
 
 func TestWhateverAProgramAsksItGetsAnAddressThatItsPeersReach(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	c.both(jobJ, "prolog")
 	j1, j2 := c.job(jobJ, 0), c.job(jobJ, 1)
@@ -242,6 +243,7 @@ print(socket.inet_ntoa(fcntl.ioctl(socket.socket(), 0x8919, struct.pack("256s", 
 }
 
 func TestAMulticastAndABroadcastReachTheJobOnItsNodesAndNobodyElse(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	for _, l := range []lawLease{jobJ, jobK} {
 		c.both(l, "prolog")
@@ -272,6 +274,7 @@ func TestAMulticastAndABroadcastReachTheJobOnItsNodesAndNobodyElse(t *testing.T)
 }
 
 func TestServicesOfTheNodesAreReachedUnderTheirAddresses(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	for _, l := range []lawLease{jobJ, jobK} {
 		c.both(l, "prolog")
@@ -336,6 +339,7 @@ func TestServicesOfTheNodesAreReachedUnderTheirAddresses(t *testing.T) {
 const blockJ, blockK = "17500", "19000"
 
 func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nNodeName=node3 NodeAddr=203.0.113.10\nSlurmctldHost=ctl(10.9.0.99)\n")
 	c.inet.Run("ip addr add 203.0.113.10/32 dev lo")
@@ -399,6 +403,7 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 
 // Where slurmctld is on a node of the job, the node itself calls.
 func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=node1(10.9.0.1)\nSlurmUser=daemon\n")
 	for _, l := range []lawLease{jobJ, jobK} {
@@ -427,6 +432,7 @@ func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
 }
 
 func TestOthersReachAJobThatHasTheNodeToItselfUnderItsAddress(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	t.Setenv("GRESNET_LAW_INBOUND", "1")
 	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", jobJ.job), "NODE")
@@ -448,6 +454,7 @@ func TestOthersReachAJobThatHasTheNodeToItselfUnderItsAddress(t *testing.T) {
 }
 
 func TestANodeAddrOfIPv6IsTheJobsToo(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	for i, node := range c.node {
 		node.Run(fmt.Sprintf("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0; ip -6 addr add fd09::%d/64 dev eth0 nodad; while ip -6 addr | grep -q tentative; do sleep 0.02; done", i+1))
@@ -471,6 +478,7 @@ func TestANodeAddrOfIPv6IsTheJobsToo(t *testing.T) {
 }
 
 func TestAJobWithItsNodesAddressThatIsKilledAnywhereLeavesNothing(t *testing.T) {
+	netnstest.Slow(t)
 	c := newCluster(t)
 	t.Setenv("GRESNET_LAW_NODES", "node[1-2]")
 	jobJ.killAnywhere(t, c.node[0], c.state[0], 10, func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gresnet/lib/state/table"
+	"gresnet/test/netnstest"
 )
 
 // listen is servers of a namespace, which say as whom they see who comes: ports like 8888, 8888/udp, or 8888/both
@@ -83,6 +84,7 @@ func inboundBed(t *testing.T) wayOutBed {
 func (b wayOutBed) netns(l lawLease) string { return fmt.Sprintf("%s/jobs/%d/netns", b.state, l.job) }
 
 func TestOthersReachTheJobThatHasTheNodeToItself(t *testing.T) {
+	netnstest.Slow(t)
 	b := inboundBed(t)
 	before := lawPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
@@ -125,6 +127,7 @@ func (b wayOutBed) inFar(t *testing.T) string {
 }
 
 func TestNobodyReachesAJobUnlessItHasTheNodeAndTheSiteWantsIt(t *testing.T) {
+	netnstest.Slow(t)
 	for _, c := range []struct{ name, inbound, exclusive string }{
 		{"the site does not", "", "NODE"}, {"it shares the node", "1", "NO"}, {"Slurm does not say, nor the kernel how many CPUs there are", "1", ""},
 	} {
@@ -147,6 +150,7 @@ func TestNobodyReachesAJobUnlessItHasTheNodeAndTheSiteWantsIt(t *testing.T) {
 
 // A connection outlives its job in the kernel's list, by which the next one with the address is not reached.
 func TestAConnectionToAJobThatEndedDoesNotReachTheNext(t *testing.T) {
+	netnstest.Slow(t)
 	b := inboundBed(t)
 	// It sends and never asks, from one port.
 	send := func(patience int) {
@@ -189,6 +193,7 @@ except OSError:
 }
 
 func TestOfTwoJobsThatHaveTheNodeInTurnsTheLastIsReachedUntilItEndsAndTheFirewallSeesItAsForwarded(t *testing.T) {
+	netnstest.Slow(t)
 	b := inboundBed(t)
 	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.second.job), "NODE")
 	for _, l := range []lawLease{b.first, b.second} {
@@ -206,6 +211,7 @@ func TestOfTwoJobsThatHaveTheNodeInTurnsTheLastIsReachedUntilItEndsAndTheFirewal
 }
 
 func TestAJobThatIsReachedAndIsKilledAnywhereLeavesNothing(t *testing.T) {
+	netnstest.Slow(t)
 	b := inboundBed(t)
 	before := lawPicture(b.node)
 	b.first.killAnywhere(t, b.node, b.state, 9, func() { lawSame(t, b.node, b.state, before) })

@@ -96,6 +96,7 @@ func lawKind(l *opened.Lease, j job.Job) (claims []table.Claim, first []step.Ste
 }
 
 func TestAKindOfPartsInOneFileGoesThroughAPrologAnEpilogAKillAnywhereAndAStatus(t *testing.T) {
+	netnstest.Slow(t)
 	t.Setenv("GRESNET_LAW_FAKE", "1")
 	t.Cleanup(addLawFake())
 	bed, state := lawBed(t)

@@ -430,6 +430,7 @@ func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, l
 }
 
 func TestALeaseThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)
 	whole.killAnywhere(t, node, state, 7, func() { lawSame(t, node, state, before) })
@@ -453,6 +454,7 @@ func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) 
 }
 
 func TestAlternativeNamesThatAJobGaveToOthersOfItsInterfacesComeHome(t *testing.T) {
+	netnstest.Slow(t)
 	for name, renames := range map[string]string{
 		"one that is moved":         "ip link property del dev hca0 altname rail0; ip link property add dev hca1 altname rail0",
 		"two that are swapped":      "ip link property del dev hca0 altname rail0; ip link property del dev hca1 altname rail1; ip link property add dev hca0 altname rail1; ip link property add dev hca1 altname rail0",

@@ -64,6 +64,7 @@ func raiseFar(t testing.TB, far, farJob *netnstest.NS, job uint32) {
 }
 
 func TestAJobsNodesReachEachOtherByTheOverlayAndNothingIsLeftOfIt(t *testing.T) {
+	netnstest.Slow(t)
 	for name, c := range map[string]struct {
 		nodes, others string
 		id            uint32
@@ -125,6 +126,7 @@ func leadFar(t *testing.T, farJob *netnstest.NS) {
 }
 
 func TestAJobReachesItsPeersByTheAddressesOfHCAsThatItHasOnlyThere(t *testing.T) {
+	netnstest.Slow(t)
 	own, other := lawLease{lawJob, "hca1"}, lawLease{lawJob + 1, "hca0"}
 	for _, held := range []bool{false, true} { // whether another job of the node has the HCA of that network
 		t.Run(fmt.Sprint(held), func(t *testing.T) {
@@ -222,6 +224,7 @@ E`))
 }
 
 func TestALeaseWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+	netnstest.Slow(t)
 	node, _, _, state := overlayBed(t)
 	before := lawPicture(node)
 	whole.killAnywhere(t, node, state, 9, func() {
@@ -233,6 +236,7 @@ func TestALeaseWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.
 }
 
 func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
+	netnstest.Slow(t)
 	for _, tamper := range []string{
 		"ip link set mgmt0 down; ip link set mgmt0 name lost; ip link add mgmt0 type veth",
 		"ip link del mgmt0",
@@ -252,6 +256,7 @@ func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
 }
 
 func TestAnOverlayThatTheJobMovedIsFound(t *testing.T) {
+	netnstest.Slow(t)
 	for _, others := range []string{"", "node2"} { // of a job of two nodes, and of a component on one
 		node, _, farJob, state := overlayBed(t)
 		if t.Setenv("GRESNET_LAW_OTHERS", others); others != "" {
@@ -304,6 +309,7 @@ func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
 }
 
 func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
+	netnstest.Slow(t)
 	for name, forget := range map[string]string{
 		"its note does not read": "sed -i s/overlay/overlord/ %[1]s/journal",
 		"its lease is gone":      "umount -l %[1]s/netns; rm -r %[1]s",
@@ -323,6 +329,7 @@ func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
 }
 
 func TestALeaseSaysThatSrunWorksInsideWhereItDoes(t *testing.T) {
+	netnstest.Slow(t)
 	for name, c := range map[string]struct {
 		uplink, nodes, then, slurm string
 		want                       bool

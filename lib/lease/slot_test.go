@@ -42,6 +42,7 @@ func lawSlot(l *opened.Lease, job uint32) (s *step.Child, err error) {
 const nothing = "nothing"
 
 func TestAKillBeforeOrAfterAnyDeedLosesNothingOfASlotAndOfThatOfAnotherJob(t *testing.T) {
+	netnstest.Slow(t)
 	t.Setenv("GRESNET_LAW_SLOT", "hca0")
 	bed, state := lawBed(t)
 	first := lawPicture(bed)

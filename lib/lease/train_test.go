@@ -73,6 +73,7 @@ func TestAllInterfacesAreUpBeforeTheCarrierOfOneIsWaitedFor(t *testing.T) {
 }
 
 func TestALinkThatDoesNotComeIsNamedAndKeepsNoOtherFromTheJob(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	// Without a carrier the kernel takes no next hop objects.
 	node.Run("ip nexthop flush")
@@ -93,6 +94,7 @@ func TestALinkThatDoesNotComeIsNamedAndKeepsNoOtherFromTheJob(t *testing.T) {
 }
 
 func TestWhatFailsForWantOfACarrierSaysWhose(t *testing.T) {
+	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)
 	cmd := whole.command(node, state, "prolog", never)
@@ -138,6 +140,7 @@ func killedInTraining(t *testing.T, node *netnstest.NS, state, program string, k
 }
 
 func TestAPrologOrAnEpilogThatIsKilledWhileLinksTrainLosesNothing(t *testing.T) {
+	netnstest.Slow(t)
 	for _, program := range []string{"prolog", "epilog"} {
 		t.Run(program, func(t *testing.T) {
 			node, state := lawBed(t)

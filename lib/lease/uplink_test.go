@@ -58,6 +58,7 @@ func inLease(node *netnstest.NS, state, command string) string {
 }
 
 func TestAnUplinkReachesTheManagementNetworkAndNothingIsLeftOfIt(t *testing.T) {
+	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, far, state := uplinkBed(t, kind)
 		before := lawPicture(node)
@@ -93,6 +94,7 @@ print(socket.create_connection((\"10.9.0.1\", 7777), timeout=20).recv(99).decode
 }
 
 func TestASocketThatIsBoundToTheUplinkReachesNoLoopbackOfTheNodesAndNothingByIPv6(t *testing.T) {
+	netnstest.Slow(t)
 	node, _, state := uplinkBed(t, config.UplinkAuto)
 	// As kube-proxy and a node's sysctl files may have it.
 	node.Run("ip addr add fd00:51::1/128 dev lo; sysctl -qw net.ipv4.conf.all.route_localnet=1")
@@ -138,6 +140,7 @@ for address in (\"127.0.0.1\", \"10.9.0.2\"):
 }
 
 func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
+	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		for _, tamper := range []string{
 			"ip link set uplink0 down; ip link set uplink0 name lost; ip link add uplink0 type veth",
@@ -157,6 +160,7 @@ func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
 }
 
 func TestALeaseWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)
 		before := lawPicture(node)
@@ -219,6 +223,7 @@ func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 }
 
 func TestAnUplinkHasTheNameThatTheSiteGivesItAndGoesAfterAnyKillOfAnEpilog(t *testing.T) {
+	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)
 		t.Setenv("GRESNET_LAW_NAME", "eth0")
@@ -237,6 +242,7 @@ func TestAnUplinkHasTheNameThatTheSiteGivesItAndGoesAfterAnyKillOfAnEpilog(t *te
 }
 
 func TestAnUplinkOfTheNameOfAnHCAsInterfaceIsRefusedBeforeAnythingMoves(t *testing.T) {
+	netnstest.Slow(t)
 	for _, name := range []string{"hca1", "rail0"} { // a name and an alternative one
 		why := "uplink: its name " + name + " is that of an HCA's interface, which jobs have, too"
 		t.Run(name, func(t *testing.T) {

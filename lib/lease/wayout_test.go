@@ -89,6 +89,7 @@ const (
 )
 
 func TestAJobReachesWhatItsNodeReachesAndNobodyReachesTheJob(t *testing.T) {
+	netnstest.Slow(t)
 	b := wayBed(t)
 	before := lawPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
@@ -139,6 +140,7 @@ func TestAWideRouteOfAnHCADoesNotTakeAwayTheManagementNetwork(t *testing.T) {
 }
 
 func TestTheNodeIsARouterForItsJobsAlone(t *testing.T) {
+	netnstest.Slow(t)
 	b := wayBed(t)
 	before := lawPicture(b.node)
 	serve(t, b.stor.Path, "10.7.0.1")
@@ -191,6 +193,7 @@ func TestTheLastWayOutEndsTheForwarding(t *testing.T) {
 }
 
 func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
+	netnstest.Slow(t)
 	b := wayBed(t)
 	before := lawPicture(b.node)
 	for _, program := range []string{"prolog", "epilog"} {
@@ -218,6 +221,7 @@ func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
 }
 
 func TestForwardingThatTheSiteWantsIsLeftAlone(t *testing.T) {
+	netnstest.Slow(t)
 	for _, c := range []struct{ name, before, meanwhile, with, after string }{
 		{"by one interface", "net.ipv4.conf.mgmt0.forwarding=1", "", "110", "100"},
 		{"by all", "net.ipv4.ip_forward=1", "", "111", "111"},
@@ -298,6 +302,7 @@ func TestAnInterfaceThatIsGoneNeedsNoForwardingToEnd(t *testing.T) {
 }
 
 func TestAJobWithoutAWayOutHasALeaseNevertheless(t *testing.T) {
+	netnstest.Slow(t)
 	t.Setenv("GRESNET_LAW_NOTICES", "1")
 	for _, c := range []struct{ name, node, within, notice string }{
 		{"no network", "ip link set mgmt0 down; ip link set stor0 down", "", "no way out: uplink: the node has no way out that its jobs could take"},

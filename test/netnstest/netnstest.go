@@ -86,6 +86,15 @@ func Skip(t testing.TB, sentence string) {
 	t.Skip(sentence)
 }
 
+// Slow skips a test that takes seconds for go test -short. `make test` leaves the tests whose first statement this is to
+// what CI runs after it.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+}
+
 // otherOrder shows where two texts of the same lines differ.
 func otherOrder(before, after []string) string {
 	first, last := 0, len(before)

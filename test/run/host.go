@@ -68,48 +68,59 @@ func (r *run) images(plan []job) error {
 
 // host runs what this machine's own kernel can show, if the run includes that.
 func (r *run) host() error {
-	switch r.what {
-	case "rest":
-		r.say("all kills, in network namespaces of this kernel")
-		return r.native([]string{"GRESNET_TEST=long"}, "-run", "Kill", leases)
-	case "test", "test-long":
-	default:
-		return nil
-	}
-	r.say("units, and network namespaces of this kernel")
-	if err := r.command("go", "vet", "./..."); err != nil {
+	slow, err := findSlow(".")
+	if err != nil {
 		return err
 	}
+	switch r.what {
+	case "test":
+		return r.quick(slow)
+	case "rest":
+		r.say("the slow tests of this kernel, with all kills")
+		return r.slow(slow)
+	case "test-long":
+		return errors.Join(r.quick(slow), r.slow(slow))
+	}
+	return nil
+}
+
+// quick runs all but the slow tests, one package after another: VMs have the other processors.
+func (r *run) quick(slow slow) error {
+	r.say("units, and network namespaces of this kernel; %d slow tests are left to make ci", slow.count())
 	out, err := r.program("go", "list", "./...").Output()
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
-	var env []string
-	if r.what == "test-long" {
-		env = []string{"GRESNET_TEST=long", "GRESNET_SLURMS=bookworm trixie sid"}
-	}
-	// The tests of leases take as long as all others, most of it waiting for the kernel.
-	others := []string{"-p", "1"}
+	arguments := []string{"-p", "1", "-skip", slow.pattern()}
 	for _, p := range strings.Fields(string(out)) {
-		if (!strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm")) && !strings.HasSuffix(p, leases[1:]) {
-			others = append(others, p)
+		if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
+			arguments = append(arguments, p)
 		}
 	}
-	var all []<-chan error
-	for name, arguments := range map[string][]string{"kills": {"-run", "Kill", leases}, "leases": {"-skip", "Kill", leases}, "others": others} {
-		all = append(all, r.during(name, func() error { return r.native(env, arguments...) }))
-	}
-	for _, ended := range all {
-		err = errors.Join(err, <-ended)
-	}
-	if err != nil {
+	if err := r.native(r.variables(), arguments...); err != nil {
 		return err
 	}
 	return r.command("make", "--no-print-directory", "-C", "spank", "test")
 }
 
-// leases is the package whose tests take longest.
-const leases = "./lib/lease"
+// slow runs the slow tests: those of kills, which take as long as all others, beside them.
+func (r *run) slow(slow slow) error {
+	kills, others := slow.split("Kill")
+	killed := r.during("kills", func() error { return r.native(r.variables(), kills.arguments()...) })
+	err := <-r.during("others", func() error { return r.native(r.variables(), others.arguments()...) })
+	return errors.Join(err, <-killed)
+}
+
+// variables returns what the tests of this kernel have in their environment.
+func (r *run) variables() []string {
+	switch r.what {
+	case "rest":
+		return []string{"GRESNET_TEST=long"}
+	case "test-long":
+		return []string{"GRESNET_TEST=long", "GRESNET_SLURMS=bookworm trixie sid"}
+	}
+	return nil
+}
 
 // native runs go test with more arguments and variables, and counts.
 func (r *run) native(env []string, arguments ...string) error {

@@ -21,6 +21,7 @@ import (
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/test/await"
+	"gresnet/test/netnstest"
 	"gresnet/test/sitetest"
 )
 
@@ -214,6 +215,7 @@ func TestWhatScontrolSaidIsToldThoughItHungWhenItWasAskedAgain(t *testing.T) {
 }
 
 func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
+	netnstest.Slow(t)
 	for name, script := range map[string]string{
 		"itself":               "echo waiting >&2; echo $$ >PID; exec sleep 1000\n",
 		"a child":              "sleep 1000 & echo $! >PID; wait\n",
@@ -319,6 +321,7 @@ func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
 }
 
 func TestABusyControllerIsAskedAgainUntilTheTimeIsOver(t *testing.T) {
+	netnstest.Slow(t)
 	const busy = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n"
 	count := filepath.Join(t.TempDir(), "count")
 	script := "echo >>" + count + "\n[ $(wc -l <" + count + ") -ge 5 ] && {\n" + says(shown(4711, "node1", "nic:1(IDX:0)")) + "exit 0\n}\n" + busy

@@ -16,6 +16,7 @@ import (
 
 	"gresnet/test/await"
 	"gresnet/test/cgrouptest"
+	"gresnet/test/netnstest"
 	"gresnet/test/seed"
 )
 
@@ -151,6 +152,7 @@ func TestAHalfGuardWithSharersIsMadeWholeOrTakenAway(t *testing.T) {
 
 // The first job with a slot has the program replaced by one that knows the map of sharers.
 func TestAKillWhileTheProgramIsReplacedOpensNoDevice(t *testing.T) {
+	netnstest.Slow(t)
 	g := guard(t)
 	if err := g.Protect(1, []Device{full}, true); err != nil {
 		t.Fatal(err)

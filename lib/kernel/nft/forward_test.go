@@ -64,6 +64,7 @@ func TestTablesAreRemovedTogetherWhicheverOfThemThereAre(t *testing.T) {
 }
 
 func TestAJobHasSoManyConnectionsAtOnceAndNoMore(t *testing.T) {
+	netnstest.Slow(t)
 	node, server, inside := netnstest.New(t), netnstest.New(t), netnstest.New(t)
 	node.IP("link add in0 type veth peer name up0 netns " + inside.Path)
 	node.IP("link add out0 type veth peer name net0 netns " + server.Path)

@@ -27,6 +27,7 @@ var (
 
 // A rule of nft's that is put into a chain with a policy of drop, and the packets that get through.
 func TestAChainThatDropsAPacketIsNamedUnlessARuleIsCertainToAcceptIt(t *testing.T) {
+	netnstest.Slow(t)
 	needs(t)
 	const job, other, both, neither = "job", "overlay", "job overlay", ""
 	for _, c := range []struct{ rules, through string }{
@@ -105,6 +106,7 @@ table inet five { chain input { type filter hook input priority 10; policy accep
 }
 
 func TestRulesOfBothIptablesAreReadLikeOthers(t *testing.T) {
+	netnstest.Slow(t)
 	needs(t)
 	const dropped = "INPUT"
 	for _, c := range []struct {

@@ -51,6 +51,7 @@ resolver.kill()
 ' 2>&1`
 
 func TestAUsersQuestionsToARealResolverKeepItFromNobodyElses(t *testing.T) {
+	netnstest.Slow(t)
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to make network namespaces")
 	}

@@ -107,6 +107,7 @@ func holds(t *testing.T, node, text string, uid uint32) int {
 
 // A user's processes, as many as they are, have few tables if they share them.
 func TestATableOfDescriptorsIsLookedAtOnceHoweverManyShareIt(t *testing.T) {
+	netnstest.Slow(t)
 	node, number := device(t)
 	_, before := openers(t, number)
 	c := crowd.Crowd{Open: 4000, Share: 2500}

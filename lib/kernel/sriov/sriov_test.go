@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/words/node"
+	"gresnet/test/netnstest"
 )
 
 func TestAddressesOfVFsAreTheSameEachTimeAndNobodysOwn(t *testing.T) {
@@ -99,6 +100,7 @@ func TestThePFsInterfaceIsTheOldest(t *testing.T) {
 
 // A driver's folder and files, without a driver behind them.
 func TestAVFIsBoundAgainByItsDriversFiles(t *testing.T) {
+	netnstest.Slow(t)
 	bus := t.TempDir()
 	driver, vf := filepath.Join(bus, "drivers/ibfake"), filepath.Join(bus, "devices/0000:01:00.1")
 	if err := errors.Join(os.MkdirAll(driver, 0o755), os.MkdirAll(vf, 0o755), os.Symlink(driver, filepath.Join(vf, "driver"))); err != nil {

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"gresnet/lib/link/snapshot"
+	"gresnet/test/netnstest"
 )
 
 // What is asked for several interfaces at once is what is asked for each alone, whatever their routes,
 // addresses, neighbours and next hop objects are.
 func TestInterfacesThatAreReadTogetherHaveWhatEachHasAlone(t *testing.T) {
+	netnstest.Slow(t)
 	for _, shape := range []struct{ name, commands string }{
 		{"plain", ""},
 		{"over several", `ip route add 172.18.0.0/16 nexthop via 10.0.0.9 dev hca0 nexthop via 10.1.0.9 dev other nexthop via 10.0.0.8 dev hca0

@@ -138,6 +138,7 @@ func TestARouteThatNoAddressBringsIsMissedWithoutACarrier(t *testing.T) {
 }
 
 func TestACarrierThatIsLateIsWaitedFor(t *testing.T) {
+	netnstest.Slow(t)
 	b := newBed(t)
 	b.node.Run(tested + `ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip -6 addr add fd05::2/64 dev mv0`)
 	settle(b.node)

@@ -30,6 +30,7 @@ func withDuplicate(t *testing.T) *bed {
 }
 
 func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
+	netnstest.Slow(t)
 	for name, free := range map[string]bool{"whose other is there still": false, "whose other is gone": true} {
 		t.Run(name, func(t *testing.T) {
 			b := withDuplicate(t)

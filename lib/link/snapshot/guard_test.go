@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"gresnet/lib/link/snapshot"
+	"gresnet/test/netnstest"
 )
 
 func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
+	netnstest.Slow(t)
 	const others = "ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up; ip addr add 10.1.0.2/24 dev other\n"
 	tests := []struct {
 		name, route string

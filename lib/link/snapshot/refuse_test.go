@@ -16,6 +16,7 @@ import (
 )
 
 func TestWhatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {
+	netnstest.Slow(t)
 	tests := []struct{ name, setup, want string }{
 		{"a master", `ip link add br0 type bridge; ip link set hca0 master br0`, "hca0 belongs to bridge br0"},
 		{"a queueing discipline with classes", `tc qdisc add dev hca0 root handle 1: htb`, "hca0 has queueing discipline htb"},

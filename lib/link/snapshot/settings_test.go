@@ -90,6 +90,7 @@ while ip -6 addr show dev hca0 | grep tentative | grep -qv dadfailed; do sleep 0
 }
 
 func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
+	netnstest.Slow(t)
 	tests := []struct {
 		name  string
 		setup string // on the node

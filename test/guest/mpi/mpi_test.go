@@ -11,7 +11,7 @@ import (
 )
 
 func TestMPIByPMIxHasItsWholeWorld(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Smoke, vm.EverySlurm)
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.NeedMPI(t)
 	before := vm.Picture(t)
 	for _, c := range []struct {

@@ -17,15 +17,16 @@ type part struct {
 	suites, kernels []string
 	includes        func(Class) bool
 	arch            string
+	mode            Class // if set, it has this alone
 }
 
 var parts = map[string]part{
-	"make test":               {[]string{"test"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, ""},
-	"make test-vm":            {[]string{"test-vm"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, ""},
-	"CI":                      {[]string{"test", "rest"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, ""},
-	"make test-long":          {[]string{"test-long"}, suites[:1], kernels, func(c Class) bool { return true }, ""},
-	"make test-long on arm64": {[]string{"test-long"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, "arm64"},
-	"make test-matrix":        {[]string{"test-matrix"}, suites, kernels, func(c Class) bool { return c&EverySlurm != 0 }, ""},
+	"make test":               {[]string{"test"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, "", Exclusive},
+	"make test-vm":            {[]string{"test-vm"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, "", 0},
+	"CI":                      {[]string{"test", "rest"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, "", 0},
+	"make test-long":          {[]string{"test-long"}, suites[:1], kernels, func(c Class) bool { return true }, "", 0},
+	"make test-long on arm64": {[]string{"test-long"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, "arm64", 0},
+	"make test-matrix":        {[]string{"test-matrix"}, suites, kernels, func(c Class) bool { return c&EverySlurm != 0 }, "", 0},
 }
 
 // uncovered says where tests that have to run do not run.
@@ -58,7 +59,11 @@ func (p part) lanes() (all []Lane) {
 	if len(p.kernels) > 1 { // the tests that take long
 		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, Many}, levels|Long
 	}
-	return lanes(levels, p.suites, p.kernels, shapes...)
+	all = lanes(levels, p.suites, p.kernels, shapes...)
+	if p.mode != 0 {
+		all = in(p.mode, all)
+	}
+	return all
 }
 
 func allTests(t *testing.T) []Test {

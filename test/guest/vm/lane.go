@@ -99,9 +99,9 @@ var (
 
 // Runs are the lanes of each run, by its name.
 var Runs = map[string][]Lane{
-	"test":        lanes(Smoke, suites[:1], kernels[:1], 0),
+	"test":        in(Exclusive, lanes(Smoke, suites[:1], kernels[:1], 0)),
 	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF),
-	"rest":        lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), // what CI runs after `make test`
+	"rest":        slices.Concat(lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), in(Shared, lanes(Smoke, suites[:1], kernels[:1], 0))), // what CI runs after `make test`
 	"test-long":   slices.Concat(lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed), onArm64(lanes(Smoke, suites[:1], kernels[:1], 0))),
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
@@ -118,6 +118,11 @@ func lanes(levels Class, suites, kernels []string, shapes ...Class) (all []Lane)
 		}
 	}
 	return all
+}
+
+// in returns the lanes of one mode.
+func in(mode Class, lanes []Lane) []Lane {
+	return slices.DeleteFunc(lanes, func(l Lane) bool { return l.Mode != mode })
 }
 
 // onArm64 has lanes run on guests of that architecture, which are emulated on this one.
