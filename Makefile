@@ -5,7 +5,7 @@ GOFLAGS := -trimpath -tags urfave_cli_no_docs
 BIN := bin
 LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 
-.PHONY: all build arm64 first spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-build scale lint clean
+.PHONY: all build arm64 first spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-trace bench-build scale lint clean
 
 all: build spank
 
@@ -142,6 +142,10 @@ bench-load:
 # How many jobs a minute Slurm runs.
 bench-jobs: build spank
 	test/bench/run-jobs
+
+# On which kinds of requests to the kernel the floor and gresnet spend their time.
+bench-trace: build bench-build
+	test/bench/run-trace
 
 # What gresnet takes on large clusters and on large nodes, into dist/scale: see docs/scale.md.
 scale: build

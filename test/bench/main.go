@@ -24,12 +24,13 @@ bench parts   [-programs DIR] [-rounds N] FILE
 bench dump    [-mode exclusive|shared] [-kind roce|ib] DIR FILE HCA INTERFACE
 bench table   FILE
 bench plot    FILE SVG
+bench trace   [-hertz N] CASE FILE SAMPLES
 bench publish FOLDER`
 
 func run(args []string) error {
 	verbs := map[string]func([]string) error{
 		"measure": measureCommand, "native": nativeCommand, "parts": partsCommand, "part": partCommand, "peak": peakCommand, "merge": mergeCommand, "dump": dumpCommand,
-		"table": tableCommand, "plot": plotCommand, "publish": publishCommand,
+		"table": tableCommand, "plot": plotCommand, "trace": traceCommand, "publish": publishCommand,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		return errors.New("usage:\n" + usage)

@@ -295,3 +295,37 @@ func TestTheCasesShareTheTimeThatThereIs(t *testing.T) {
 		left -= got
 	}
 }
+
+func TestATraceTellsWhatAProgramSpendsItsTimeOn(t *testing.T) {
+	const text = `bench 7 PERF_RECORD_COMM exec: gresnet-prolog:7/7
+gresnet-prolog 7 
+	          401000 [unknown]
+
+gresnet-prolog 7 
+	ffffffff81000001 memset
+	ffffffff81000002 asm_exc_page_fault
+	          401000 [unknown]
+
+gresnet-prolog 8 
+	ffffffff81000003 __dev_change_net_namespace
+	ffffffff81000004 do_setlink
+	ffffffff81000005 netlink_sendmsg
+
+(udev-worker) 9 
+	ffffffff81000006 do_syscall_64
+`
+	got, err := readTrace(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := trace{
+		samples: map[string]map[string]int{
+			"gresnet-prolog": {own: 1, "page faults": 1, "moves of interfaces": 1},
+			"(udev-worker)":  {rest: 1},
+		},
+		starts: map[string]int{"gresnet-prolog": 1},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
