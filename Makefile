@@ -64,7 +64,7 @@ demo-svg:
 	go build -o bin/record ./test/record
 	bin/record -o docs/demo.svg -title 'make demo: a node with four stub HCAs, exclusive mode' -from 'srun --gres=nic:2' -- test/demo exclusive
 
-# Ten minutes, or thirty on two cores without KVM: vet, units, network namespaces of this kernel, the plugin's harness, and a
+# Ten minutes: quick units, network namespaces of this kernel, the plugin's harness, and a
 # smoke set in the VM. LIMIT=50m: when it ends at the latest. ENOUGH=40m: when no VM begins any more.
 RUN = go run ./test/run $(if $(LIMIT),-limit $(LIMIT)) $(if $(ENOUGH),-enough $(ENOUGH))
 

@@ -84,23 +84,22 @@ func (r *run) host() error {
 	return nil
 }
 
-// quick runs all but the slow tests, one package after another: VMs have the other processors.
+// quick runs all but the slow tests, and the plugin's harness.
 func (r *run) quick(slow slow) error {
 	r.say("units, and network namespaces of this kernel; %d slow tests are left to make ci", slow.count())
 	out, err := r.program("go", "list", "./...").Output()
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
-	arguments := []string{"-p", "1", "-skip", slow.pattern()}
+	arguments := []string{"-skip", slow.pattern()}
 	for _, p := range strings.Fields(string(out)) {
 		if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
 			arguments = append(arguments, p)
 		}
 	}
-	if err := r.native(r.variables(), arguments...); err != nil {
-		return err
-	}
-	return r.command("make", "--no-print-directory", "-C", "spank", "test")
+	plugin := r.during("plugin", func() error { return r.command("make", "--no-print-directory", "-C", "spank", "test") })
+	err = <-r.during("units", func() error { return r.native(r.variables(), arguments...) })
+	return errors.Join(err, <-plugin)
 }
 
 // slow runs the slow tests: those of kills, which take as long as all others, beside them.

@@ -18,9 +18,9 @@ import (
 
 const usage = `run [-limit DURATION] [-enough DURATION] [-jobs N] RUN [FOLDER...]
 
-  test         vet, units, network namespaces, the plugin's harness, and a smoke set in the VM
+  test         quick units, network namespaces, the plugin's harness, and a smoke set in the VM
   test-vm      all short tests in the VM, in both RDMA netns modes; FOLDER: those of test/guest/FOLDER
-  rest         what CI runs after test: the rest of test-vm, all kills, static analysis
+  rest         what CI runs after test: the rest of test-vm, slow units with all kills, static analysis
   test-long    all tests, all kernels, two nodes, packages, fuzzing; another GRESNET_SEED each time
   test-matrix  what depends on Slurm, with each of its versions that Debian has
 `
