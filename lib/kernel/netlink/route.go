@@ -110,22 +110,25 @@ func (r *Route) list(t Table) (*listed, error) {
 	l := &listed{}
 	again := func() { *l = listed{of: map[int][][]byte{}} }
 	again()
-	err := r.socket.Each(t.Kind, unix.NLM_F_DUMP, t.Want, t.All, again, func(entry []byte) error {
-		var copied []byte
-		take := func() []byte {
-			if copied == nil {
-				copied = slices.Clone(entry)
-			}
-			return copied
+	// What the functions share is made once, not for each entry.
+	var entry, copied []byte
+	var of []int // a route may lead over an interface twice
+	take := func() []byte {
+		if copied == nil {
+			copied = slices.Clone(entry)
 		}
-		var of []int // a route may lead over an interface twice
-		t.Indices(entry, func(index int) {
-			l.unclear = l.unclear || index == Unclear
-			if slices.Contains(r.about, index) && !slices.Contains(of, index) {
-				of = append(of, index)
-				l.of[index] = append(l.of[index], take())
-			}
-		})
+		return copied
+	}
+	note := func(index int) {
+		l.unclear = l.unclear || index == Unclear
+		if slices.Contains(r.about, index) && !slices.Contains(of, index) {
+			of = append(of, index)
+			l.of[index] = append(l.of[index], take())
+		}
+	}
+	err := r.socket.Each(t.Kind, unix.NLM_F_DUMP, t.Want, t.All, again, func(next []byte) error {
+		entry, copied, of = next, nil, of[:0]
+		t.Indices(entry, note)
 		if t.Keep != nil && t.Keep(entry) {
 			l.kept = append(l.kept, take())
 		}
