@@ -392,7 +392,7 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 func killEach(t *testing.T, program string, least int, kill func(look int) (killed bool)) {
 	t.Helper()
 	if !strings.Contains(t.Name(), "Kill") {
-		t.Fatal("make test-rest looks for tests of kills by Kill in their names")
+		t.Fatal("make test-rest tells tests of kills by Kill in their names, and has them take all looks")
 	}
 	long := os.Getenv("GRESNET_TEST") == "long"
 	for look, kills := 1, 0; ; look++ {

@@ -33,13 +33,13 @@ func findSlow(root string) (slow, error) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
 		for _, d := range file.Decls {
 			if f, is := d.(*ast.FuncDecl); is && isSlow(f) {
-				folder := "./" + filepath.Dir(path)
-				all[folder] = append(all[folder], f.Name.Name)
+				all["./"+folder] = append(all["./"+folder], f.Name.Name)
 			}
 		}
-		return nil
+		return err
 	})
 	return all, err
 }

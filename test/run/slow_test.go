@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// lines returns those of the repo's tests in which git finds a pattern.
-func lines(t *testing.T, pattern string) (all []string) {
+// lines returns those of the tests below a folder in which git finds a pattern.
+func lines(t *testing.T, pattern, folder string) (all []string) {
 	t.Helper()
-	out, err := exec.Command("git", "-C", "../..", "grep", "--untracked", "-h", pattern, "--", "*_test.go").Output()
+	out, err := exec.Command("git", "-C", "../..", "grep", "--untracked", "-h", pattern, "--", folder+"*_test.go").Output()
 	if err != nil {
 		t.Fatalf("git grep %s: %v", pattern, err)
 	}
@@ -22,11 +22,11 @@ func TestWhatIsLeftOfTheQuickRunIsRunAfterIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if calls := lines(t, "netnstest[.]Slow("); len(calls) != all.count() {
+	if calls := lines(t, "netnstest[.]Slow(", ""); len(calls) != all.count() {
 		t.Errorf("%d tests call netnstest.Slow, and it is the first statement of %d", len(calls), all.count())
 	}
 	declared := map[string]int{}
-	for _, line := range lines(t, "^func Test") {
+	for _, line := range lines(t, "^func Test", "") {
 		name, _, _ := strings.Cut(strings.TrimPrefix(line, "func "), "(")
 		declared[name]++
 	}
@@ -38,6 +38,9 @@ func TestWhatIsLeftOfTheQuickRunIsRunAfterIt(t *testing.T) {
 		}
 	}
 	kills, others := all.split("Kill")
+	if tests := lines(t, "^func Test[A-Za-z]*Kill", "lib/lease/"); len(tests) != len(kills["./lib/lease"]) {
+		t.Errorf("lib/lease has %d tests of kills, and %d call netnstest.Slow", len(tests), len(kills["./lib/lease"]))
+	}
 	if kills.count() == 0 || others.count() == 0 || kills.count()+others.count() != all.count() {
 		t.Errorf("of %d tests %d are of kills and %d others", all.count(), kills.count(), others.count())
 	}
