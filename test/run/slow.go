@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gresnet/test/guest/vm"
 )
 
 // slow are the tests that run natively and call netnstest.Slow first, by their package's folder. `make test` leaves them
@@ -35,33 +37,13 @@ func findSlow(root string) (slow, error) {
 		}
 		folder, err := filepath.Rel(root, filepath.Dir(path))
 		for _, d := range file.Decls {
-			if f, is := d.(*ast.FuncDecl); is && isSlow(f) {
+			if f, is := d.(*ast.FuncDecl); is && vm.Begins(f, "netnstest.Slow") {
 				all["./"+folder] = append(all["./"+folder], f.Name.Name)
 			}
 		}
 		return err
 	})
 	return all, err
-}
-
-func isSlow(f *ast.FuncDecl) bool {
-	if !strings.HasPrefix(f.Name.Name, "Test") || len(f.Body.List) == 0 {
-		return false
-	}
-	statement, is := f.Body.List[0].(*ast.ExprStmt)
-	if !is {
-		return false
-	}
-	call, is := statement.X.(*ast.CallExpr)
-	if !is {
-		return false
-	}
-	called, is := call.Fun.(*ast.SelectorExpr)
-	if !is {
-		return false
-	}
-	in, is := called.X.(*ast.Ident)
-	return is && in.Name == "netnstest" && called.Sel.Name == "Slow"
 }
 
 // split tells tests that have a word in their names from others.

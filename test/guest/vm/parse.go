@@ -84,6 +84,12 @@ func declared(f *ast.FuncDecl) (class Class, err error) {
 	return class, class.check()
 }
 
+// Begins tells whether a function is a test whose first statement calls PACKAGE.NAME.
+func Begins(f *ast.FuncDecl, name string) bool {
+	call := firstCall(f)
+	return isTest(f) && call != nil && text(call.Fun) == name
+}
+
 func firstCall(f *ast.FuncDecl) *ast.CallExpr {
 	if len(f.Body.List) == 0 {
 		return nil
