@@ -9,7 +9,6 @@ import (
 func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	vm.AnHCAOfEachKind(t)
-	vm.NoDeadline(t)
 	vm.Run(t, `printf '\n[access]\nisolation = "devices"\n' >>/etc/gresnet/gresnet.toml`)
 	killedAnywhere(t)
 }

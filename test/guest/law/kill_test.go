@@ -12,7 +12,6 @@ const lawJob = vm.LawJob + " SLURM_NODELIST=node1"
 func TestAPrologThatIsKilledAnywhereIsUndoneByTheEpilog(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke)
 	vm.AnHCAOfEachKind(t)
-	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	all := vm.Moments(t, "prolog", lawJob)
 	vm.Must(t, "epilog", lawJob)
@@ -29,7 +28,6 @@ func TestAPrologThatIsKilledAnywhereIsUndoneByTheEpilog(t *testing.T) {
 func TestAnEpilogThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke)
 	vm.AnHCAOfEachKind(t)
-	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", lawJob)
 	all := vm.Moments(t, "epilog", lawJob)

@@ -9,7 +9,6 @@ import (
 func TestALeaseWithAWayOutIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
-	vm.NoDeadline(t)
 	vm.Run(t, `printf '\n[uplink]\nkind = "auto"\n' >>/etc/gresnet/gresnet.toml`)
 	killedAnywhere(t)
 }

@@ -26,7 +26,6 @@ func TestAnyoneCanReadWhichHCAsJobsHave(t *testing.T) {
 	}
 	vm.Must(t, "epilog", lentJob)
 	vm.Same(t, before)
-	vm.NoDeadline(t)
 	all := vm.Moments(t, "prolog", lentJob)
 	vm.Must(t, "epilog", lentJob)
 	for _, m := range all {

@@ -84,7 +84,6 @@ func linkLocalOf(mac string) string {
 func TestAKillAnywhereLosesNothingOfVFsWithAddressesOfTheJob(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.VF)
 	boot(t, ownAddress(t))
-	vm.NoDeadline(t)
 	dressVFs(t)
 	const job = "SLURM_JOB_ID=900208 SLURM_JOB_GPUS=1,3"
 	before := vm.Picture(t)
@@ -112,7 +111,6 @@ func TestAVFThatAKillLeftWithoutADriverComesHome(t *testing.T) {
 func TestAVFThatIsBoundAgainAndNotMovedComesHome(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, ownAddress(t))
-	vm.NoDeadline(t)
 	dressVFs(t)
 	const job = "SLURM_JOB_ID=900211 SLURM_JOB_GPUS=1,3"
 	before := vm.Picture(t)

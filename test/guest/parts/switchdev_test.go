@@ -122,7 +122,6 @@ func (p ports) loseNothing(t *testing.T, trunk string) {
 	t.Helper()
 	config := inParts(3, "gpus = [0, 1, 2]\nvf = {vlan = 100}\n", "") + "[[policy]]\naccount = \"none\"\nvf = {vlan = 0}\n"
 	p.boot(t, 2, config)
-	vm.NoDeadline(t)
 	vm.Run(t, "rep="+representor(t, 0)+"; ip link set $rep up; "+trunk)
 	before := p.look(t)
 	kills := vm.KillAnywhere(t, "SLURM_JOB_ID=900234 SLURM_JOB_GPUS=0,1", func() bool { return p.same(t, before) })

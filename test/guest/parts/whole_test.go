@@ -95,7 +95,6 @@ func TestWhateverAJobDoesToItsInterfaceForAPartitionTheNodeComesBackExactly(t *t
 func TestAKillAnywhereLosesNothingOfAnHCAForAPartition(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short)
 	wholeForAPartition(t, physics)
-	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	kills := vm.KillAnywhere(t, inAccount("physics", 0), func() bool { vm.Same(t, before); return !t.Failed() })
 	t.Logf("%d kills", kills)

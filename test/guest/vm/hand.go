@@ -139,11 +139,11 @@ func AnHCAOfEachKind(t *testing.T) {
 	t.Cleanup(func() { WriteConfig(t, Config) })
 }
 
-// NoDeadline gives the programs all the time of the world, for tests that trace them: however slow the
-// machine is, or fast its clock.
+// NoDeadline gives the programs all the time of the world, for tests that trace or kill them: however slow
+// the machine is, or fast its clock. A deadline that the test has written stays.
 func NoDeadline(t *testing.T) {
 	t.Helper()
-	Run(t, `printf '\n[deadline]\nprolog = "1h"\nepilog = "1h"\n' >>/etc/gresnet/gresnet.toml`)
+	Run(t, `cd /etc/gresnet; grep -q '^\[deadline\]' gresnet.toml || printf '\n[deadline]\nprolog = "1h"\nepilog = "1h"\n' >>gresnet.toml`)
 }
 
 const LawJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"

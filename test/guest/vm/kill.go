@@ -35,7 +35,9 @@ func Before(line int) Moment { return Moment{line, false} }
 
 // atJournal runs a program under a strace that sees what it writes to its journal and
 // nothing else. The program is the test's own child.
-func atJournal(program, job, inject string) *exec.Cmd {
+func atJournal(t *testing.T, program, job, inject string) *exec.Cmd {
+	t.Helper()
+	NoDeadline(t)
 	arguments := []string{"-E", NoPreemption, "-D", "-f", "-qq", "-o", TraceFile, "-e", "signal=none", "-P", journalOf(job), "-e", "trace=write"}
 	if inject != "" {
 		arguments = append(arguments, "-e", "inject=write:"+inject)
@@ -56,7 +58,7 @@ func written() int {
 func Moments(t *testing.T, program, job string) (all []Moment) {
 	t.Helper()
 	os.Remove(TraceFile)
-	if out, err := atJournal(program, job, "").CombinedOutput(); err != nil {
+	if out, err := atJournal(t, program, job, "").CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", program, err, out)
 	}
 	lines, least := written(), 4
@@ -89,7 +91,7 @@ func KillAt(t *testing.T, program, job string, m Moment) {
 	if m.written {
 		inject = fmt.Sprintf("delay_exit=%d:when=%d", (5 * time.Minute).Microseconds(), m.line)
 	}
-	cmd := atJournal(program, job, inject)
+	cmd := atJournal(t, program, job, inject)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +145,7 @@ func held(pid int) bool {
 // finish, and returns how many kills there were. whole tells whether the node is as it was.
 func KillAnywhere(t *testing.T, job string, whole func() bool) int {
 	t.Helper()
+	NoDeadline(t)
 	Must(t, "prolog", job)
 	epilog := Moments(t, "epilog", job)
 	prolog := Moments(t, "prolog", job)

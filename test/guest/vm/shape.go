@@ -78,7 +78,6 @@ func (s Shape) GoesToAJob(t *testing.T) (before string) {
 func (s Shape) GoesToAJobAndComesHome(t *testing.T) {
 	t.Helper()
 	before := s.GoesToAJob(t)
-	NoDeadline(t)
 	kills := KillAnywhere(t, s.job(), func() bool { Same(t, before); return !t.Failed() })
 	t.Logf("%d kills", kills)
 }
