@@ -98,24 +98,40 @@ type Way struct {
 	Interfaces []int
 }
 
-// Ways returns the namespace's routes to elsewhere.
-func (c *Conn) Ways() (all []Way, err error) {
-	dumped, err := route.Dump(c.Route, unix.AF_INET, nil)
-	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
+// Ways returns those of the namespace's routes to elsewhere that overlap with a network, and of the others the
+// first by each interface. The node may have thousands of routes.
+func (c *Conn) Ways(network netip.Prefix) (all []Way, err error) {
+	var used map[int]bool // interfaces that a way goes by
+	again := func() { all, used = nil, map[int]bool{} }
+	again()
+	var w Way
+	fresh := false
+	note := func(index []byte) {
+		i := int(native.Uint32(index))
+		w.Interfaces, fresh = append(w.Interfaces, i), fresh || !used[i]
 	}
-	for _, m := range dumped {
+	err = route.EachIPv4(c.Route, again, func(m []byte) {
+		r := route.Route(m)
 		switch m[7] { // rtm_type
 		case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST, unix.RTN_MULTICAST:
-			continue
+			return
 		}
-		to := route.Route(m).Destination()
+		to := r.Destination()
 		if !to.IsValid() {
 			to = netip.IPv4Unspecified()
 		}
-		w := Way{To: netip.PrefixFrom(to, int(m[1]))}
-		route.Route(m).EachIndex(func(i []byte) { w.Interfaces = append(w.Interfaces, int(native.Uint32(i))) })
-		all = append(all, w)
+		w, fresh = Way{To: netip.PrefixFrom(to, int(m[1])), Interfaces: w.Interfaces[:0]}, false
+		r.EachIndex(note)
+		if !fresh && !w.To.Overlaps(network) {
+			return
+		}
+		for _, i := range w.Interfaces {
+			used[i] = true
+		}
+		all = append(all, Way{w.To, slices.Clone(w.Interfaces)})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
 	}
 	return all, nil
 }

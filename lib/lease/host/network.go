@@ -55,6 +55,11 @@ func (l *Look) pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 		if err != nil {
 			return err
 		}
+		if l.Host.Config.Uplink.Kind == config.UplinkAuto {
+			if err := n.ReadWays(v.Link.Conn); err != nil {
+				return err
+			}
+		}
 		n.Moves = moves
 		pool, err = jobnet.NewPool(l.Host.Config.Uplink, n)
 		return err

@@ -257,13 +257,23 @@ func Sourced(r *netlink.Route) (list [][]byte, err error) {
 	}
 	again := func() { list = [][]byte{} }
 	again()
-	err = r.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
+	err = EachIPv4(r, again, func(m []byte) {
 		if bytes.Contains(m, sourceHead) && Source(m).IsValid() {
 			list = append(list, slices.Clone(m))
 		}
-		return nil
 	})
 	return list, err
+}
+
+// EachIPv4 shows each the node's IPv4 routes, of all tables, as dumped. A route is good until each returns.
+// Before all are shown once more, again is called.
+func EachIPv4(r *netlink.Route, again func(), each func(m []byte)) error {
+	return r.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
+		if len(m) >= headSize && m[0] == unix.AF_INET {
+			each(m)
+		}
+		return nil
+	})
 }
 
 // sourceHead begins the attribute of an IPv4 route that has the source. A route without it is not taken apart.

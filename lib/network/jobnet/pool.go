@@ -17,8 +17,8 @@ import (
 // Host has the node's interfaces, addresses and routes.
 type Host struct {
 	Interfaces []link.Interface
-	Networks   map[int][]netip.Prefix // by index of interface
-	Ways       []link.Way
+	Networks   map[int][]netip.Prefix    // by index of interface
+	Ways       []link.Way                // see ReadWays
 	Moves      func(link.Interface) bool // whether a job can get the interface; nil: no job can
 }
 
@@ -42,11 +42,14 @@ func ReadHost(c *link.Conn) (n Host, err error) {
 	if n.Interfaces, err = c.List(); err != nil {
 		return Host{}, err
 	}
-	if n.Networks, err = c.Networks(); err != nil {
-		return Host{}, err
-	}
-	n.Ways, err = c.Ways()
+	n.Networks, err = c.Networks()
 	return n, err
+}
+
+// ReadWays reads which routes the host has, as far as automatic uplinks have to do with them.
+func (n *Host) ReadWays(c *link.Conn) (err error) {
+	n.Ways, err = c.Ways(autoNetwork)
+	return err
 }
 
 // Ports that jobs can have: each job has a block of them, of those from 16384 on, which are no
