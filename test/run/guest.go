@@ -87,7 +87,10 @@ func (r *run) plan(tests []vm.Test) (plan []job) {
 func (r *run) guests(plan []job) {
 	workers := r.jobs
 	if workers == 0 {
-		workers = runtime.NumCPU() + 1 // a VM keeps less than one processor busy
+		workers = runtime.NumCPU()
+		if r.what != "rest" { // which has two more programs running
+			workers++ // a VM keeps less than one processor busy
+		}
 	}
 	queue := make(chan job)
 	var all sync.WaitGroup

@@ -29,7 +29,7 @@ func main() {
 	limit := flag.Duration("limit", 0, "when the run ends at the latest, with the names of the tests that hang")
 	enough := flag.Duration("enough", 0, "after what time no VM begins any more: the tests that are left are skipped, and counted")
 	watching := flag.Duration("watch", 0, "run a package's tests for go test -exec, and end them if they say nothing for so long")
-	jobs := flag.Int("jobs", 0, "how many VMs run at once (one more than there are processors)")
+	jobs := flag.Int("jobs", 0, "how many VMs run at once (one more than there are processors; rest: as many)")
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flag.Parse()
 	if *watching > 0 {
