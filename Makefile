@@ -117,7 +117,7 @@ bench-build:
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/floor ./test/floor
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/bench ./test/bench
 
-# Into dist/bench: 15 minutes, 3, and 1 on this machine's own kernel.
+# Into dist/bench: 15 minutes, 3, and 7 on this machine's own kernel.
 bench:
 	test/bench/run full
 

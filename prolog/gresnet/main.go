@@ -30,7 +30,7 @@ func application(w *cli.World) *urfave.App {
 slurmd does that by itself: it runs gresnet-prolog before a job's first step
 and gresnet-epilog after its last one. This program is for people.
 
-Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
+Exit status: 0 done; 1 failed, and the HCAs are as they were; 2 failed, and
 something remains to be undone.
 
 Begin with:

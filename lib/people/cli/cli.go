@@ -35,7 +35,7 @@ import (
 // Exit codes, which slurmd and operators rely on.
 const (
 	Done    = 0
-	Undone  = 1 // it failed, and the node is as it was
+	Undone  = 1 // it failed, and the HCAs are as they were
 	Remains = 2 // it failed, and something remains to be undone
 )
 

@@ -91,7 +91,7 @@ const (
 
 func (a *Access) read(t document.Table) {
 	t.Allow(
-		// `"closed"` | on the node, only root can open `uverbs`, `umad` and `issm` devices (0600), even
+		// `"closed"` | on the node, only root can open the HCAs' device nodes (0600), even
 		// those of free HCAs, and `rdma_cm`, and only root can enter `/dev/infiniband` (0700); `"open"`:
 		// the folder, `rdma_cm` and the devices of free HCAs are as the kernel and udev have them
 		"host",
