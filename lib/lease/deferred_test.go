@@ -323,6 +323,29 @@ func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) 
 	lawSame(t, node, state, before)
 }
 
+// Two leases of one number and run lost an HCA each, as trials of gresnet try can.
+func TestAnHCAThatComesBackFreesNoOtherLostOneOfTheSameNumber(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := lawBed(t)
+	again := againOf(node)
+	for _, hca := range []string{"hca1", "hca0"} {
+		l := lawLease{rail1.job, hca}
+		l.run(t, node, state, "prolog", never)
+		node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link del %s", state, l.job, hca))
+		t.Setenv("GRESNET_LAW_LOST", "1")
+		if err := l.command(node, state, "epilog", never).Run(); err == nil {
+			t.Error("an epilog passes that lost an HCA")
+		}
+		t.Setenv("GRESNET_LAW_LOST", "")
+	}
+	node.Run(again)
+	_ = rail0.command(node, state, "sweep", never).Run() // hca0 is still lost
+	now, err := table.Folder(state).Read()
+	if err != nil || !slices.ContainsFunc(now.Claims, func(c table.Claim) bool { return c.HCA.PCI == "hca0" && c.Quarantined != "" }) {
+		t.Errorf("hca0 is lost, and the claims are %+v: %v", now.Claims, err)
+	}
+}
+
 // What is just absent is no other lease's: that it cannot be shared is the job's to say.
 func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
 	node, state := lawBed(t)

@@ -118,11 +118,11 @@ func (t *Table) Release(job uint32, run string, own func(Claim) bool, away map[n
 
 // Noted returns a function that tells which claims of a job's run are a lease's own. A lease that was set aside and a
 // later one can have the same job's number and run, since slurmctld counts from the beginning when it has lost its
-// state. The first has the claims that are in doubt, the other one those that are not, and those that its note has.
+// state. Both have those claims in doubt that their note has; the later one also those that are not in doubt.
 func Noted(claims []Claim, aside bool) func(Claim) bool {
 	return func(c Claim) bool {
-		if aside || !c.Doubt {
-			return aside == c.Doubt
+		if !c.Doubt {
+			return !aside
 		}
 		return slices.ContainsFunc(claims, func(own Claim) bool { return own.HCA == c.HCA })
 	}
