@@ -381,15 +381,24 @@ func TestWhatAJobSharesWithAnotherThatHasNotNotedItYetIsNotLost(t *testing.T) {
 	lawSame(t, node, state, before)
 }
 
-// Each of three rails has a hop of a group and of an IPv6 route, and a job of its own, whatever order they end in.
-func TestWhatThreeJobsShareIsWholeWhenAllHaveEnded(t *testing.T) {
-	netnstest.Slow(t)
-	rail2 := lawLease{lawJob + 2, "hca2"}
-	node, state := lawBed(t)
+// rail2 and rail3 have the two rails that fourRails adds.
+var rail2, rail3 = lawLease{lawJob + 2, "hca2"}, lawLease{lawJob + 3, "hca3"}
+
+// fourRails is lawBed with two more rails. Three have a hop of a group and of an IPv6 route.
+func fourRails(t *testing.T) (node *netnstest.NS, state string) {
+	node, state = lawBed(t)
 	node.Run(`ip link add hca2 type veth peer name farthest; ip link set farthest up; ip link set hca2 up; ip addr add 10.2.0.2/24 dev hca2; ip -6 addr add fd02::2/64 dev hca2 nodad
+ip link add hca3 type veth peer name farmost; ip link set farmost up; ip link set hca3 up; ip addr add 10.3.0.2/24 dev hca3
 while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd02::2 || ` + lawRises + `; do sleep 0.02; done
 ip -6 route add fd30::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1 nexthop via fd02::1 dev hca2
-ip nexthop add id 10 via 10.2.0.1 dev hca2; ip nexthop add id 11 group 7/8/10; ip route add 172.31.0.0/16 nhid 11`)
+ip nexthop add id 10 via 10.2.0.1 dev hca2; ip nexthop add id 11 group 7/8/10; ip route add 172.31.0.0/16 nhid 11; ip nexthop add id 12 via 10.3.0.1 dev hca3`)
+	return node, state
+}
+
+// Each of three rails has a job of its own, whatever order they end in.
+func TestWhatThreeJobsShareIsWholeWhenAllHaveEnded(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := fourRails(t)
 	before := lawPicture(node)
 	rails := []lawLease{rail0, rail1, rail2}
 	for _, ends := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
@@ -401,4 +410,20 @@ ip nexthop add id 10 via 10.2.0.1 dev hca2; ip nexthop add id 11 group 7/8/10; i
 		}
 		lawSame(t, node, state, before)
 	}
+}
+
+// Trials of gresnet try have one number and run, and so can jobs after slurmctld has lost its state.
+func TestWhatTwoLeasesOfOneNumberAndRunShareWithOthersIsWholeWhenAllHaveEnded(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := fourRails(t)
+	node.Run("ip route add 172.32.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.3.0.1 dev hca3")
+	before := lawPicture(node)
+	for _, other := range []lawLease{rail1, rail3} {
+		rail0.run(t, node, state, "prolog", never)
+		other.run(t, node, state, "prolog", never)
+		rail0.run(t, node, state, "epilog", never)
+	}
+	rail3.run(t, node, state, "epilog", never)
+	rail1.run(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
 }

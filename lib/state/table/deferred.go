@@ -24,9 +24,10 @@ type Member struct {
 	HCA       node.ID `json:"hca,omitzero"` // the interface's HCA, if it has one
 }
 
-// same tells whether one lease left both entries for one interface.
+// same tells whether one lease left both entries for one interface. Another lease of the same number and run has read
+// the settings at another time.
 func (o Deferred) same(p Deferred) bool {
-	return o.Job == p.Job && o.Run == p.Run && o.Shared.ID == p.Shared.ID
+	return o.Job == p.Job && o.Run == p.Run && o.Shared.ID == p.Shared.ID && o.Shared.Taken == p.Shared.Taken
 }
 
 // Defer adds entries. An entry replaces the one that the same lease left for the same interface

@@ -246,7 +246,7 @@ func holder(target string) (job uint32, rest string, is bool) {
 
 // owedFile names the entry of what an interface of a lease lacks.
 func owedFile(o Deferred) string {
-	id := node.ID{GUID: fmt.Sprintf("%d/%s", o.Job, o.Run), PCI: o.Shared.ID.Parent, Aux: o.Shared.ID.Kind, Slot: o.Shared.ID.Address}
+	id := node.ID{GUID: fmt.Sprintf("%d/%s/%d", o.Job, o.Run, o.Shared.Taken), PCI: o.Shared.ID.Parent, Aux: o.Shared.ID.Kind, Slot: o.Shared.ID.Address}
 	return id.File()
 }
 
