@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -362,22 +363,67 @@ func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
 	}
 }
 
+// meet runs a program of a lease, and in it one of another lease when it looks for the n-th time; 0: when a prolog has
+// read the settings. It tells whether it looked so often.
+func (l lawLease) meet(t *testing.T, node *netnstest.NS, state, program string, n int, other lawLease, others string) bool {
+	t.Helper()
+	met := filepath.Join(t.TempDir(), "met")
+	cmd := l.command(node, state, program, never)
+	if n > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GRESNET_LAW_AT=%d", n))
+	}
+	cmd.Env = append(cmd.Env, "GRESNET_LAW_MANY=1", // one looks while the other waits for it
+		fmt.Sprintf("GRESNET_LAW_THEN=touch %s; GRESNET_LAW_AT=0 GRESNET_LAW_THEN= GRESNET_LAW=%s GRESNET_LAW_LEASE='%d %s' %s", met, others, other.job, other.hcas, os.Args[0]))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s of %s, in it %s of %s at look %d: %v: %s", program, l.hcas, others, other.hcas, n, err, out)
+	}
+	_, err := os.Stat(met)
+	return err == nil
+}
+
 // test/model found it: CLAIMED_IS_LEASED.
 func TestWhatAJobSharesWithAnotherThatHasNotNotedItYetIsNotLost(t *testing.T) {
 	node, state := lawBed(t)
 	before := lawPicture(node)
-	t.Setenv("GRESNET_LAW_MANY", "1") // the epilog looks while the prolog waits for it
 	rail0.run(t, node, state, "prolog", never)
-	prolog := rail1.command(node, state, "prolog", never)
 	// The other one's prolog has read that there is no route over both, and claimed its HCA.
-	prolog.Env = append(prolog.Env, fmt.Sprintf("GRESNET_LAW_THEN=GRESNET_LAW_THEN= GRESNET_LAW=epilog GRESNET_LAW_LEASE='%d %s' %s", rail0.job, rail0.hcas, os.Args[0]))
-	if out, err := prolog.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	rail1.meet(t, node, state, "prolog", 0, rail0, "epilog")
 	if got := owed(t, state); !slices.Contains(got, "hca0") {
 		t.Errorf("owed is what %q share", got)
 	}
 	rail1.run(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+}
+
+// A prolog reads what is shared while another one has moved one of its two interfaces.
+func TestWhatAJobSharesWithOneThatIsOnItsWayIsNotLost(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := fourRails(t)
+	before := lawPicture(node)
+	both := lawLease{lawJob + 4, "hca0,hca1"}
+	for n := 1; ; n++ {
+		met := both.meet(t, node, state, "prolog", n, rail2, "prolog")
+		if met {
+			rail2.run(t, node, state, "epilog", never)
+		}
+		both.run(t, node, state, "epilog", never)
+		if lawSame(t, node, state, before); !met {
+			return
+		}
+	}
+}
+
+// What the second lacks for two reasons is due last, and is less than what the first one had.
+func TestWhatFourJobsShareIsWholeWhenTheyEndAsTheyBegan(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := fourRails(t)
+	node.Run("ip nexthop add id 13 group 8/12; ip route add 172.32.0.0/16 nhid 13")
+	before := lawPicture(node)
+	for _, program := range []string{"prolog", "epilog"} {
+		for _, l := range []lawLease{rail0, rail1, rail2, rail3} {
+			l.run(t, node, state, program, never)
+		}
+	}
 	lawSame(t, node, state, before)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,6 +80,12 @@ func lawNode(folder string, n int) *Host {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
+			if os.Getenv("GRESNET_LAW_AT") == strconv.Itoa(seen) {
+				if err := befall(); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+			}
 			if os.Getenv("GRESNET_LAW_MANY") == "" && nodeLocked(folder) {
 				fmt.Fprintln(os.Stderr, "the node lock is held for more than a claim")
 				os.Exit(1)
@@ -88,6 +95,15 @@ func lawNode(folder string, n int) *Host {
 	})
 	law.Undo = time.Minute
 	return law
+}
+
+// befall has befall the node what the test wants.
+func befall() error {
+	then := os.Getenv("GRESNET_LAW_THEN")
+	if out, err := exec.Command("sh", "-ec", then).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", then, err, out)
+	}
+	return nil
 }
 
 func nodeLock(state string) string { return filepath.Join(state, "node.lock") }
@@ -171,7 +187,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	err = l.World.OnHost(func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
-			if err != nil || !strings.HasPrefix(i.Name, lease.hcas) {
+			if err != nil || !strings.HasPrefix(i.Name, lease.hcas) && !slices.Contains(strings.Split(lease.hcas, ","), i.Name) {
 				continue
 			}
 			s := &step.Settings{Of: node.ID{GUID: "0002:c903:00ab:" + i.Name, PCI: i.Name}, Port: 1, Interface: i.ID}
@@ -253,10 +269,10 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if slot != nil {
 		steps = append(steps, slot)
 	}
-	// What befalls the node when its settings were read.
-	if then := os.Getenv("GRESNET_LAW_THEN"); then != "" {
-		if out, err := exec.Command("sh", "-ec", then).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", then, err, out)
+	// Without another moment, that is when the settings were read.
+	if os.Getenv("GRESNET_LAW_AT") == "" {
+		if err := befall(); err != nil {
+			return err
 		}
 	}
 	if err := l.CarryOut(ctx, steps); err != nil {

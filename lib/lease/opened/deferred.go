@@ -137,56 +137,55 @@ func restoreDeferred(n *host.Host, w *world.World) {
 	}
 }
 
-// restoreEntry restores one entry, or finds that the node has lost a member, and drops the entry
-// from the node table.
+// restoreEntry restores one entry whose members are all home, or gives it up since the node has lost a member.
 func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	warn := func(format string, a ...any) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
 	looked := n.Time("give what is owed")
-	done, err := restoreShared(w, o, func(p table.Member) error { return missed(w, p) })
-	looked()
+	defer looked()
+	away, err := memberAway(w, o)
+	if err == nil && away != nil {
+		if err = awaitLost(w, *away); err == nil {
+			return
+		}
+	}
 	gone := errors.Is(err, world.ErrGone)
-	switch {
-	case gone:
+	if gone {
 		warn("given up, since %s: what %s", err, sharing(o))
-	case err != nil:
-		warn("still owed, since %s: what %s", err, sharing(o))
-		return
-	case !done:
-		return
+		err = nil
 	}
-	dropped, err := dropEntry(w, o, gone)
+	var ended bool
+	if err == nil {
+		ended, err = endEntry(w, o, gone)
+	}
 	if err != nil {
-		warn("%s", err)
-		return
-	}
-	if dropped && !gone {
+		warn("still owed, since %s: what %s", err, sharing(o))
+	} else if ended && !gone {
 		n.Notice(w.Job, "restored at last what %s", sharing(o))
 	}
 }
 
-// restoreShared restores deferred settings if all members are on the node; otherwise done is false.
-// It calls lacks for a member that is not there.
-func restoreShared(w *world.World, o table.Deferred, lacks func(table.Member) error) (done bool, err error) {
+// memberAway returns a member that is not on the node, nil if all are.
+func memberAway(w *world.World, o table.Deferred) (away *table.Member, err error) {
 	err = w.OnHost(func(v *scan.View) error {
-		for _, p := range o.Of {
-			_, err := v.Interface(p.Interface)
+		for i := range o.Of {
+			_, err := v.Interface(o.Of[i].Interface)
 			if errors.Is(err, link.ErrNotFound) {
-				return lacks(p)
+				away = &o.Of[i]
+				return nil
 			}
 			if err != nil {
 				return err
 			}
 		}
-		done = true
-		return v.Link.RestoreShared(o.Shared)
+		return nil
 	})
-	return done && err == nil, err
+	return away, err
 }
 
-// missed waits for a member that is away. If the node has lost it, the error is ErrGone and names it.
-func missed(w *world.World, p table.Member) error {
+// awaitLost waits for a member that is away. If the node has lost it, the error is ErrGone and names it.
+func awaitLost(w *world.World, p table.Member) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
 	}
@@ -196,25 +195,28 @@ func missed(w *world.World, p table.Member) error {
 	return nil
 }
 
-// dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that
-// prolog may have read the settings before. Such a job may also have come and gone, and have taken
-// away what was restored. So dropEntry restores it once more under the node lock, where nobody can
-// claim; it does not wait there. It always drops an entry whose member is gone.
-func dropEntry(w *world.World, o table.Deferred, gone bool) (dropped bool, err error) {
+// endEntry restores an entry and drops it, or only drops one of which a member is gone. It does so under the node lock:
+// nobody claims a member then and takes away what was restored, and no other run restores or drops this or another
+// entry. It leaves an entry that another run has dropped, or of which a job has claimed a member meanwhile: that prolog
+// may have read the settings before.
+func endEntry(w *world.World, o table.Deferred, gone bool) (ended bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
-		if _, claimed := t.Claimed(o); !gone && claimed {
+		if _, claimed := t.Claimed(o); !t.Owes(o) || claimed && !gone {
 			return nil
 		}
 		if !gone {
-			if done, err := restoreShared(w, o, func(table.Member) error { return nil }); !done {
+			if away, err := memberAway(w, o); away != nil || err != nil {
+				return err
+			}
+			if err := w.OnHost(func(v *scan.View) error { return v.Link.RestoreShared(o.Shared) }); err != nil {
 				return err
 			}
 		}
 		t.Drop(o)
-		dropped = true
+		ended = true
 		return nil
 	})
-	return dropped, err
+	return ended, err
 }
 
 // RestoreDeferred restores what is deferred, for a run that has no lease open.

@@ -146,6 +146,26 @@ func (m Route) needsOthers(objects []uint32) bool {
 	return needs
 }
 
+// HasMoreThan tells a route that is another one but for its hops, has all of these, and more. Routes of IPv4 keep their
+// hops: the kernel removes them as a whole (fib_semantics.c:fib_sync_down_dev).
+func (m Route) HasMoreThan(o Route) bool {
+	if m.Family() != o.Family() || m.Family() == unix.AF_INET || m.withoutHops() != o.withoutHops() {
+		return false
+	}
+	all, some := m.hops(), o.hops()
+	lacks := func(hop string) bool { return !slices.Contains(all, hop) }
+	return len(some) > 0 && len(all) > len(some) && !slices.ContainsFunc(some, lacks)
+}
+
+func (m Route) withoutHops() string {
+	return string(m[:headSize]) + string(without(m[headSize:], unix.RTA_MULTIPATH))
+}
+
+func (m Route) hops() (list []string) {
+	eachHop(m.attributes().Value(unix.RTA_MULTIPATH), func(hop []byte) { list = append(list, string(hop)) })
+	return list
+}
+
 // Object returns the number of the next hop object that a route uses, or 0.
 func (m Route) Object() uint32 { return uint32(m.attributes().Number(rtaNhID)) }
 

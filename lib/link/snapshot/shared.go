@@ -86,7 +86,8 @@ func namesOf(groups []route.Nexthop, routes []route.Route) (list []string) {
 	return list
 }
 
-// RestoreShared restores shared settings. All interfaces that share them must be there.
+// RestoreShared restores shared settings. All interfaces that share them must be there. It takes nothing from the node:
+// of a group or a route to which others have given more members since, it restores nothing.
 func (c *Conn) RestoreShared(o Shared) error {
 	defer c.Anew()()
 	i, err := c.Find(o.ID)
@@ -100,7 +101,8 @@ func (c *Conn) RestoreShared(o Shared) error {
 	if err != nil {
 		return err
 	}
-	if lacking, err := c.lacking(i.Index, want); err != nil || len(lacking) == 0 {
+	lacking, err := c.lacking(i.Index, &want)
+	if err != nil || len(lacking) == 0 {
 		return err
 	}
 	given := c.giveHomeRoutes(i.Index, want)
@@ -109,15 +111,16 @@ func (c *Conn) RestoreShared(o Shared) error {
 			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m, want.Name, err))
 		}
 	}
-	lacking, err := c.lacking(i.Index, want)
+	lacking, err = c.lacking(i.Index, &want)
 	if err == nil && given == nil && len(lacking) > 0 {
 		return fmt.Errorf("%s is missing", strings.Join(lacking, ", "))
 	}
 	return hint.Join(given, err)
 }
 
-// lacking names what an interface lacks of its shared settings.
-func (c *Conn) lacking(index int, want Settings) ([]string, error) {
+// lacking names what an interface lacks of its shared settings. It removes from these the groups and routes of which
+// the node has more.
+func (c *Conn) lacking(index int, want *Settings) ([]string, error) {
 	own, home, err := c.routes(index, want.homeObjects())
 	if err != nil {
 		return nil, fmt.Errorf("read the routes of %s: %w", want.Name, err)
@@ -130,6 +133,8 @@ func (c *Conn) lacking(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the next hop objects of %s: %w", want.Name, err)
 	}
+	want.HomeNexthops = netlink.Less(want.HomeNexthops, groups, route.Nexthop.HasMoreThan)
+	want.HomeRoutes = netlink.Less(want.HomeRoutes, home, route.Route.HasMoreThan)
 	have := slices.Concat(own, home, borrowers)
 	return namesOf(netlink.Missing(want.HomeNexthops, groups, route.Nexthop.Key), netlink.Missing(slices.Concat(want.HomeRoutes, want.Routes), have, route.Route.Key)), nil
 }

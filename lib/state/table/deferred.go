@@ -38,6 +38,9 @@ func (t *Table) Defer(list []Deferred) {
 	}
 }
 
+// Owes tells whether an entry is in the table.
+func (t *Table) Owes(o Deferred) bool { return slices.ContainsFunc(t.Deferred, o.same) }
+
 // Drop removes an entry.
 func (t *Table) Drop(o Deferred) {
 	t.Deferred = slices.DeleteFunc(t.Deferred, o.same)
