@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -27,12 +28,21 @@ func leasedTo(n *host.Host, w *world.World, id link.ID, here func() (node.ID, er
 	if hca, lost := lostWith(n, w, &t, id); lost {
 		return hca, true, nil
 	}
+	books := map[uint32]*journal.Journal{}
 	for _, other := range t.Jobs() {
-		if n.State.Lease(other) == w.Dir {
+		book, err := journal.Read(n.State.Lease(other).Journal())
+		if err != nil || n.State.Lease(other) == w.Dir {
 			continue
 		}
-		if hca, leased, err := leases(n, &t, other, id, here); leased || err != nil {
-			return hca, leased, err
+		if hca, noted := hasNoted(&t, other, book, id); noted {
+			return hca, true, nil
+		}
+		books[other] = book
+	}
+	// No other lease has the interface for certain.
+	for _, other := range slices.Sorted(maps.Keys(books)) {
+		if hca, may, err := mayNote(n, &t, other, books[other], here); may || err != nil {
+			return hca, may, err
 		}
 	}
 	return node.ID{}, false, nil
@@ -60,28 +70,30 @@ func lostWith(n *host.Host, w *world.World, t *table.Table, id link.ID) (hca nod
 	return node.ID{}, false
 }
 
-// leases tells whether a job's lease has an interface: it claims the HCA, and its journal says
-// that the interface is the HCA's and moves. A prolog that has claimed an HCA and noted none of its
-// interfaces yet may have read their settings already: so it has those that are the HCA's on the node, and may have any
-// that is on no HCA there.
-func leases(n *host.Host, t *table.Table, job uint32, id link.ID, here func() (node.ID, error)) (hca node.ID, leased bool, err error) {
-	lease := n.State.Lease(job)
-	book, err := journal.Read(lease.Journal())
-	if err != nil {
-		return node.ID{}, false, nil
-	}
-	noted := map[node.ID]bool{}
+// hasNoted tells whether a job's lease has an interface: it claims the HCA, and its journal says that the interface is the
+// HCA's and moves.
+func hasNoted(t *table.Table, job uint32, book *journal.Journal, id link.ID) (hca node.ID, noted bool) {
 	for _, had := range step.NotedSettings(book) {
-		noted[had.Of] = true
 		if c, held := t.Holder(had.Of); had.Interface == id && held && c.Job == job {
-			return had.Of, true, nil
+			return had.Of, true
 		}
 	}
-	if _, err := os.Lstat(lease.Env()); err == nil {
-		return node.ID{}, false, nil // all that it has is noted
+	return node.ID{}, false
+}
+
+// mayNote tells whether a job's prolog may be about to note an interface. It may have read its settings already when it
+// has claimed the HCA. So until it has noted all, it has those that are on the HCA on the node, and may have any that is
+// on no HCA there.
+func mayNote(n *host.Host, t *table.Table, job uint32, book *journal.Journal, here func() (node.ID, error)) (hca node.ID, may bool, err error) {
+	moves := func(n journal.Note) bool {
+		return slices.Contains([]string{"rebind", "rdma", "link", "devices"}, n.Kind)
+	}
+	_, notYet := os.Lstat(n.State.Lease(job).Env())
+	if notYet == nil || slices.ContainsFunc(book.Notes, moves) {
+		return node.ID{}, false, nil
 	}
 	for _, c := range t.Claims {
-		if c.Job != job || c.Quarantined != "" || noted[c.HCA] || c.HCA.IsSlot() {
+		if c.Job != job || c.Quarantined != "" || c.HCA.IsSlot() {
 			continue
 		}
 		if at, err := here(); err != nil || at == c.HCA || at == (node.ID{}) {
