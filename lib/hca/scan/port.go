@@ -196,7 +196,7 @@ func (v *View) HCAOf(id link.ID) (node.ID, error) {
 	}
 	for _, d := range devices {
 		ports, err := v.portsNow(d)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) || err != nil && v.left(d.Index) {
 			continue // it is on its way
 		}
 		if err != nil {

@@ -31,7 +31,7 @@ func (v *View) byInterface() (map[int][]rdma.Device, error) {
 	all := map[int][]rdma.Device{}
 	for _, d := range list {
 		ports, err := v.ports(d.Index)
-		if err != nil && v.left(d) {
+		if err != nil && v.left(d.Index) {
 			continue // another job's prolog took it meanwhile
 		}
 		if err != nil {

@@ -328,7 +328,7 @@ func (v *View) retryLookup(d rdma.Device) (Device, error) {
 			return device, nil
 		}
 		err = fmt.Errorf("look at %s: %w", d.Name, err)
-		if v.left(d) {
+		if v.left(d.Index) {
 			return Device{}, ErrNotFound
 		}
 		if !poll.Again(try) {
@@ -338,8 +338,8 @@ func (v *View) retryLookup(d rdma.Device) (Device, error) {
 }
 
 // left tells that a device that was listed is not in the namespace any more.
-func (v *View) left(d rdma.Device) bool {
-	list, err := v.rdma.At(d.Index)
+func (v *View) left(index uint32) bool {
+	list, err := v.rdma.At(index)
 	return err == nil && len(list) == 0
 }
 
