@@ -363,19 +363,27 @@ func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
 	}
 }
 
-// meet runs a program of a lease, and in it one of another lease when it looks for the n-th time; 0: when a prolog has
-// read the settings. It tells whether it looked so often.
-func (l lawLease) meet(t *testing.T, node *netnstest.NS, state, program string, n int, other lawLease, others string) bool {
+// line returns a line for a shell that runs a program of a lease.
+func (l lawLease) line(program string, kill int) string {
+	return fmt.Sprintf("GRESNET_LAW_AT=0 GRESNET_LAW_THEN= GRESNET_LAW_KILL=%d GRESNET_LAW=%s GRESNET_LAW_LEASE='%d %s' %s", kill, program, l.job, l.hcas, os.Args[0])
+}
+
+// meet runs a program of a lease, and some lines when it looks for the n-th time; 0: when a prolog has read the
+// settings. It tells whether it looked so often. If it is to be killed, that is at its next look.
+func (l lawLease) meet(t *testing.T, node *netnstest.NS, state, program string, n int, killed bool, lines ...string) bool {
 	t.Helper()
-	met := filepath.Join(t.TempDir(), "met")
-	cmd := l.command(node, state, program, never)
+	met, kill := filepath.Join(t.TempDir(), "met"), never
+	if killed {
+		kill = n + 1
+	}
+	cmd := l.command(node, state, program, kill)
 	if n > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("GRESNET_LAW_AT=%d", n))
 	}
-	cmd.Env = append(cmd.Env, "GRESNET_LAW_MANY=1", // one looks while the other waits for it
-		fmt.Sprintf("GRESNET_LAW_THEN=touch %s; GRESNET_LAW_AT=0 GRESNET_LAW_THEN= GRESNET_LAW=%s GRESNET_LAW_LEASE='%d %s' %s", met, others, other.job, other.hcas, os.Args[0]))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s of %s, in it %s of %s at look %d: %v: %s", program, l.hcas, others, other.hcas, n, err, out)
+	// Others look while the first one waits for them.
+	cmd.Env = append(cmd.Env, "GRESNET_LAW_MANY=1", "GRESNET_LAW_THEN=touch "+met+"\n"+strings.Join(lines, "\n"))
+	if out, err := cmd.CombinedOutput(); err != nil && !killed || len(out) > 0 {
+		t.Fatalf("%s of %s, at look %d %q: %v: %s", program, l.hcas, n, lines, err, out)
 	}
 	_, err := os.Stat(met)
 	return err == nil
@@ -387,7 +395,7 @@ func TestWhatAJobSharesWithAnotherThatHasNotNotedItYetIsNotLost(t *testing.T) {
 	before := lawPicture(node)
 	rail0.run(t, node, state, "prolog", never)
 	// The other one's prolog has read that there is no route over both, and claimed its HCA.
-	rail1.meet(t, node, state, "prolog", 0, rail0, "epilog")
+	rail1.meet(t, node, state, "prolog", 0, false, rail0.line("epilog", never))
 	if got := owed(t, state); !slices.Contains(got, "hca0") {
 		t.Errorf("owed is what %q share", got)
 	}
@@ -402,7 +410,7 @@ func TestWhatAJobSharesWithOneThatIsOnItsWayIsNotLost(t *testing.T) {
 	before := lawPicture(node)
 	both := lawLease{lawJob + 4, "hca0,hca1"}
 	for n := 1; ; n++ {
-		met := both.meet(t, node, state, "prolog", n, rail2, "prolog")
+		met := both.meet(t, node, state, "prolog", n, false, rail2.line("prolog", never))
 		if met {
 			rail2.run(t, node, state, "epilog", never)
 		}
@@ -411,6 +419,37 @@ func TestWhatAJobSharesWithOneThatIsOnItsWayIsNotLost(t *testing.T) {
 			return
 		}
 	}
+}
+
+// One ends while the other one, which shares routes with it, is anywhere, as it is where it has noted all and moved nothing.
+func TestPrologsThatAreKilledSideBySideLoseNothingAndLeaveNothingToBeDone(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	looks := 0
+	for rail0.meet(t, node, state, "prolog", looks+1, false) {
+		rail0.run(t, node, state, "epilog", never)
+		looks++
+	}
+	rail0.run(t, node, state, "epilog", never)
+	const step = 2 // of all moments
+	for first, lines := range [][]string{{}, {rail1.line("epilog", never)}} {
+		for n := 1 + first; n < looks; n += step {
+			for m := 1 + first; m <= looks+step; m += step { // the last one is not killed
+				// The second one is killed, and its epilog runs while the first one goes on; or the first one is killed, too.
+				rail0.meet(t, node, state, "prolog", n, first == 0, append([]string{rail1.line("prolog", m) + " || true"}, lines...)...)
+				for _, l := range []lawLease{rail0, rail1} {
+					if out := l.says(t, node, state, "epilog"); out != "" {
+						t.Errorf("the epilog of %s says %q", l.hcas, out)
+					}
+				}
+				if lawSame(t, node, state, before); t.Failed() {
+					t.Fatalf("after kills at looks %d and %d, %q", n, m, lines)
+				}
+			}
+		}
+	}
+	t.Logf("%d looks", looks)
 }
 
 // What the second lacks for two reasons is due last, and is less than what the first one had.
@@ -430,7 +469,7 @@ func TestWhatFourJobsShareIsWholeWhenTheyEndAsTheyBegan(t *testing.T) {
 // rail2 and rail3 have the two rails that fourRails adds.
 var rail2, rail3 = lawLease{lawJob + 2, "hca2"}, lawLease{lawJob + 3, "hca3"}
 
-// fourRails is lawBed with two more rails. Three have a hop of a group and of an IPv6 route.
+// fourRails adds two rails to lawBed. Three have a hop of a group and of an IPv6 route.
 func fourRails(t *testing.T) (node *netnstest.NS, state string) {
 	node, state = lawBed(t)
 	node.Run(`ip link add hca2 type veth peer name farthest; ip link set farthest up; ip link set hca2 up; ip addr add 10.2.0.2/24 dev hca2; ip -6 addr add fd02::2/64 dev hca2 nodad

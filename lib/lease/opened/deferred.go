@@ -207,10 +207,10 @@ func awaitLost(w *world.World, p table.Member) error {
 	return nil
 }
 
-// endEntry restores an entry and drops it, or only drops one of which a member is gone. It does so under the node lock:
-// nobody claims a member then and takes away what was restored, and no other run restores or drops this or another
-// entry. It leaves an entry that another run has dropped, or of which a job has claimed a member meanwhile: that prolog
-// may have read the settings before.
+// endEntry restores an entry and drops it; if a member is gone, it only drops it. It does so under the node lock: nobody
+// claims a member then and takes away what was restored, and no other run restores or drops entries. It leaves an entry
+// that another run has dropped, and one with a member that a job has claimed meanwhile: that prolog may have read the
+// settings before.
 func endEntry(w *world.World, o table.Deferred, gone bool) (ended bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
 		if _, claimed := t.Claimed(o); !t.Owes(o) || claimed && !gone {

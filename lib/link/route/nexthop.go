@@ -101,6 +101,14 @@ func (m Nexthop) on(index int) []byte {
 // ID returns the number by which routes and groups call a next hop object.
 func (m Nexthop) ID() uint32 { return uint32(m.attributes().Number(unix.NHA_ID)) }
 
+// IDs returns the numbers of objects.
+func IDs(list []Nexthop) (ids []uint32) {
+	for _, m := range list {
+		ids = append(ids, m.ID())
+	}
+	return ids
+}
+
 // Key returns what makes a next hop object the same one: all but what it has counted.
 func (m Nexthop) Key() string {
 	m = slices.Clone(m)
@@ -135,10 +143,7 @@ func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) 
 	if err != nil || len(own) == 0 {
 		return nil, nil, err
 	}
-	var ids []uint32
-	for _, m := range own {
-		ids = append(ids, m.ID())
-	}
+	ids := IDs(own)
 	groups, err := dumpGroups(r)
 	for _, m := range groups {
 		isOwn := func(id uint32) bool { return slices.Contains(ids, id) }

@@ -112,6 +112,19 @@ func (m Route) EachIndex(f func([]byte)) {
 	}
 }
 
+// Renumber returns routes in which interfaces have the indices that they have now, by those that they had.
+func Renumber(list []Route, now map[int]int) []Route {
+	return netlink.Keep(list, func(m Route) (Route, bool) {
+		out := slices.Clone(m)
+		out.EachIndex(func(b []byte) {
+			if index, moved := now[int(native.Uint32(b))]; moved {
+				native.PutUint32(b, uint32(index))
+			}
+		})
+		return out, true
+	})
+}
+
 // eachHop shows f every struct rtnexthop of RTA_MULTIPATH.
 func eachHop(hops []byte, f func([]byte)) {
 	for len(hops) >= unix.SizeofRtNexthop {

@@ -13,7 +13,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.differences(comparing{index, have, want})
+	return c.differences(comparing{index, want.lessOwed(have), want})
 }
 
 // differ says that something is not as it was, unless it is.

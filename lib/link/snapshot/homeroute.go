@@ -26,7 +26,7 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 	if len(sources) == 0 {
 		return nil, nil
 	}
-	from, err := c.sourced()
+	from, err := link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
 	if err != nil {
 		return nil, err
 	}
@@ -36,11 +36,6 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 // borrowed tells whether routes of other interfaces use an address of this one as their source.
 func (s Settings) borrowed() bool {
 	return slices.ContainsFunc(s.HomeRoutes, func(m route.Route) bool { return route.Source(m).IsValid() })
-}
-
-// sourced returns the node's IPv4 routes that prefer a source.
-func (c *Conn) sourced() ([][]byte, error) {
-	return link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
 }
 
 // readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.

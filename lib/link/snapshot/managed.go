@@ -21,6 +21,7 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 	if want, err = c.located(want.aged()); err != nil {
 		return Settings{}, nil, err
 	}
+	have = want.lessOwed(have)
 	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link"
 	"gresnet/lib/link/address"
 	"gresnet/lib/link/route"
@@ -142,14 +141,6 @@ func (c *Conn) located(want Settings) (Settings, error) {
 			want.Others[n].Index = alike[0].Index
 		}
 	}
-	want.HomeRoutes = netlink.Keep(want.HomeRoutes, func(m route.Route) (route.Route, bool) {
-		out := slices.Clone(m)
-		out.EachIndex(func(b []byte) {
-			if index, moved := now[int(native.Uint32(b))]; moved {
-				native.PutUint32(b, uint32(index))
-			}
-		})
-		return out, true
-	})
+	want.HomeRoutes, want.owed.HomeRoutes = route.Renumber(want.HomeRoutes, now), route.Renumber(want.owed.HomeRoutes, now)
 	return want, nil
 }

@@ -78,11 +78,7 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err
 
 // homeObjects returns the numbers of the next hop objects that only the node can have.
 func (s Settings) homeObjects() []uint32 {
-	var ids []uint32
-	for _, m := range s.HomeNexthops {
-		ids = append(ids, m.ID())
-	}
-	return ids
+	return route.IDs(slices.Concat(s.HomeNexthops, s.owed.HomeNexthops))
 }
 
 // applyRoutes also gives the next hop objects that they use.
@@ -92,7 +88,7 @@ func applyRoutes(c *Conn, g *giving) error {
 		if err != nil {
 			return fmt.Errorf("read the routes of %s: %w", g.want.Name, err)
 		}
-		remove := netlink.Missing(g.want.withoutTentative(have), g.want.Routes, route.Route.Key)
+		remove := netlink.Missing(g.want.withoutTentative(g.want.lessOwedRoutes(have)), g.want.Routes, route.Route.Key)
 		add := netlink.Missing(g.want.Routes, have, route.Route.Key)
 		return route.Apply(c.Route, g.i.Index, g.want.Name, remove, add, g.want.Nexthops)
 	})

@@ -48,6 +48,9 @@ type Settings struct {
 	Children     []Child         `json:"children,omitempty"`      // which stay on the node
 	Mirrors      []tc.Mirror     `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
 
+	// owed was parted from these settings. The interface may have it, in whole or in part, and keeps it then.
+	owed Shared
+
 	// Steering has files of the queues, below /sys/class/net/NAME, that Qdisc resets. Only the node has them.
 	Steering map[string]string `json:"steering,omitempty"`
 }

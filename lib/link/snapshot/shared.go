@@ -43,7 +43,22 @@ func (s Settings) Without(others []Other) (left Settings, shared Shared) {
 			shared.Others = append(shared.Others, o)
 		}
 	}
+	left.owed = shared
 	return left, shared
+}
+
+// lessOwed returns the settings of an interface without those that it is owed, and need not have yet.
+func (want Settings) lessOwed(have Settings) Settings {
+	owes := func(owed, m route.Nexthop) bool { return owed.Key() == m.Key() || owed.HasMoreThan(m) }
+	have.Nexthops = netlink.Less(have.Nexthops, want.owed.HomeNexthops, owes)
+	have.HomeNexthops = netlink.Less(have.HomeNexthops, want.owed.HomeNexthops, owes)
+	have.Routes, have.HomeRoutes = want.lessOwedRoutes(have.Routes), want.lessOwedRoutes(have.HomeRoutes)
+	return have
+}
+
+func (want Settings) lessOwedRoutes(have []route.Route) []route.Route {
+	owes := func(owed, m route.Route) bool { return owed.Key() == m.Key() || owed.HasMoreThan(m) }
+	return netlink.Less(have, slices.Concat(want.owed.HomeRoutes, want.owed.Routes), owes)
 }
 
 // needing returns functions that tell which groups of next hop objects and which routes need one of
@@ -86,8 +101,8 @@ func namesOf(groups []route.Nexthop, routes []route.Route) (list []string) {
 	return list
 }
 
-// RestoreShared restores shared settings. All interfaces that share them must be there. It takes nothing from the node:
-// of a group or a route to which others have given more members since, it restores nothing.
+// RestoreShared restores shared settings. All interfaces that share them must be there. It leaves a group or a route to
+// which others have given more members since.
 func (c *Conn) RestoreShared(o Shared) error {
 	defer c.Anew()()
 	i, err := c.Find(o.ID)
@@ -118,8 +133,8 @@ func (c *Conn) RestoreShared(o Shared) error {
 	return hint.Join(given, err)
 }
 
-// lacking names what an interface lacks of its shared settings. It removes from these the groups and routes of which
-// the node has more.
+// lacking names what an interface lacks of its shared settings, from which it removes those groups and routes that have
+// more members on the node.
 func (c *Conn) lacking(index int, want *Settings) ([]string, error) {
 	own, home, err := c.routes(index, want.homeObjects())
 	if err != nil {
