@@ -124,36 +124,34 @@ free:
 #endif
 	/* func: lib/lease/opened RestoreDeferred
 	 * func: lib/state/table Table.Claimed
-	 * func: lib/lease/opened restoreShared
-	 * func: lib/lease/opened dropEntry */
+	 * func: lib/lease/opened memberAway */
 settle:
 	deferred = false;
 	k = 0;
 	do
-	:: k < JOBS && !(owed[k] && claim[0] == FREE && claim[1] == FREE) -> k++
-	:: k < JOBS && owed[k] && claim[0] == FREE && claim[1] == FREE ->
-		if
-		:: atomic { home[0] && home[1] -> TELL("restores what is owed\n"); route = true; K }
-		:: !home[0] || !home[1] -> k++; goto next
-		fi;
-		/* Under the node lock, so that nobody can take one of them: what a job that came and went
-		 * has taken since is restored once more. */
+	:: k < JOBS && !(owed[k] && claim[0] == FREE && claim[1] == FREE && home[0] && home[1]) -> k++
+	:: k < JOBS && owed[k] && claim[0] == FREE && claim[1] == FREE && home[0] && home[1] ->
+#ifdef WITHOUT_RESTORED_UNDER_NODE_LOCK
+		atomic { TELL("restores what is owed\n"); route = true; K };
+#endif
+		/* Under the node lock, so that nobody can take one of them.
+		 * func: lib/lease/opened endEntry */
 		atomic {
 			if
 #ifdef WITHOUT_CLAIMED_STAYS_OWED
-			:: TELL("drops what is owed\n"); owed[k] = false
+			:: home[0] && home[1] -> TELL("restores what is owed and drops it\n"); route = true; owed[k] = false
+			:: else
 #elif defined(WITHOUT_RESTORED_UNDER_NODE_LOCK)
 			:: claim[0] == FREE && claim[1] == FREE -> TELL("drops what is owed\n"); owed[k] = false
 			:: else
 #else
-			:: claim[0] == FREE && claim[1] == FREE && home[0] && home[1] -> TELL("restores it once more and drops it\n"); route = true; owed[k] = false
+			:: owed[k] && claim[0] == FREE && claim[1] == FREE && home[0] && home[1] -> TELL("restores what is owed and drops it\n"); route = true; owed[k] = false
 			:: else
 #endif
 			fi;
 			K
 		};
 		k++;
-next:		skip
 	:: k == JOBS -> break
 	od;
 	lease[j].there = false;
