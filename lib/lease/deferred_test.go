@@ -425,6 +425,7 @@ func TestWhatAJobSharesWithOneThatIsOnItsWayIsNotLost(t *testing.T) {
 func TestPrologsThatAreKilledSideBySideLoseNothingAndLeaveNothingToBeDone(t *testing.T) {
 	netnstest.Slow(t)
 	node, state := lawBed(t)
+	node.Run("ip -6 route add fd19::/64 via fd00::1 dev hca0 src fd01::2; ip -6 route add fd20::/64 via fd01::1 dev hca1 src fd00::2")
 	before := lawPicture(node)
 	looks := 0
 	for rail0.meet(t, node, state, "prolog", looks+1, false) {
@@ -511,4 +512,23 @@ func TestWhatTwoLeasesOfOneNumberAndRunShareWithOthersIsWholeWhenAllHaveEnded(t 
 	rail3.run(t, node, state, "epilog", never)
 	rail1.run(t, node, state, "epilog", never)
 	lawSame(t, node, state, before)
+}
+
+// IPv6 keeps a route from an address that leaves the node.
+func TestAnIPv6RouteFromAnAddressThatAnotherJobHasIsWholeWhenBothHaveEnded(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := lawBed(t)
+	node.Run("ip -6 route add fd19::/64 via fd00::1 dev hca0 src fd01::2; ip -6 route add fd20::/64 via fd01::1 dev hca1 src fd00::2")
+	before := lawPicture(node)
+	for _, ends := range [][]lawLease{{rail0, rail1}, {rail1, rail0}} {
+		for _, l := range []lawLease{rail0, rail1} {
+			l.run(t, node, state, "prolog", never)
+		}
+		for _, l := range ends {
+			if out := l.says(t, node, state, "epilog"); out != "" {
+				t.Errorf("the epilog of %s says %q", l.hcas, out)
+			}
+		}
+		lawSame(t, node, state, before)
+	}
 }

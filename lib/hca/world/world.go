@@ -5,6 +5,7 @@ package world
 
 import (
 	"io/fs"
+	"net/netip"
 	"time"
 
 	"gresnet/lib/hca/scan"
@@ -12,6 +13,7 @@ import (
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/link"
+	"gresnet/lib/link/snapshot"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
@@ -51,6 +53,14 @@ type Given struct {
 	// Leased returns the HCA of an interface that another lease has. here says which HCA has the interface on the node
 	// now, the zero ID if none has.
 	Leased func(id link.ID, here func() (node.ID, error)) (hca node.ID, leased bool, err error)
+	// Owners returns the interfaces of other leases that had some addresses on the node.
+	Owners func(addresses []netip.Addr) []Owner
+}
+
+// Owner is an interface that another lease has, with those of its addresses that it was asked for.
+type Owner struct {
+	snapshot.Other
+	HCA node.ID
 }
 
 // Outcome is what the steps of an unwinding find out, and what they leave to do. The caller

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
+	"gresnet/lib/link/snapshot"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
@@ -68,6 +70,32 @@ func lostWith(n *host.Host, w *world.World, t *table.Table, id link.ID) (hca nod
 		}
 	}
 	return node.ID{}, false
+}
+
+// ownersOf returns the interfaces of other leases that had some addresses on the node. No route names them by an index.
+func ownersOf(n *host.Host, w *world.World, addresses []netip.Addr) (all []world.Owner) {
+	if len(addresses) == 0 {
+		return nil
+	}
+	t := n.Readable(w.Job)
+	for _, other := range t.Jobs() {
+		book, err := journal.Read(n.State.Lease(other).Journal())
+		if err != nil || n.State.Lease(other) == w.Dir {
+			continue
+		}
+		for _, had := range step.NotedSettings(book) {
+			o := world.Owner{Other: snapshot.Other{Index: -1, ID: had.Interface, Name: had.Settings.Name}, HCA: had.Of}
+			for _, m := range had.Settings.Addresses {
+				if a := m.Addr().Addr(); slices.Contains(addresses, a) {
+					o.Sources = append(o.Sources, a)
+				}
+			}
+			if c, held := t.Holder(had.Of); o.Sources != nil && held && c.Job == other {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
 }
 
 // hasNoted tells whether a job's lease has an interface: it claims the HCA, and its journal says that the interface is the

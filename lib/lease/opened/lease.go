@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"time"
 
@@ -129,6 +130,7 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 	w := h.World(ctx, ns, dir, job)
 	w.CM, w.Run, w.Managers = h.CM, book.Header.Run, world.Managers{Run: h.Run}
 	w.Leased = func(id link.ID, here func() (node.ID, error)) (node.ID, bool, error) { return leasedTo(h, w, id, here) }
+	w.Owners = func(addresses []netip.Addr) []world.Owner { return ownersOf(h, w, addresses) }
 	w.Warn = func(id node.ID, problem error) {
 		h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
 	}

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"slices"
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
@@ -13,14 +14,21 @@ import (
 
 // due returns the settings that the interface can have by now. It defers those that it shares with
 // an interface that another lease has, even if that one is on the node at the moment: it is about
-// to leave then, or has not got its own settings back.
+// to leave then, or has not got its own settings back. Such an interface may also have been away when the settings were
+// read: IPv6 keeps routes from an address that has left the node.
 func (s *Settings) due(w *world.World, v *scan.View) (*Settings, error) {
 	delete(w.Deferred, s.Interface)
-	if w.Leased == nil || len(s.Settings.Others) == 0 {
+	foreign := s.Settings.Foreign()
+	if w.Leased == nil || len(s.Settings.Others)+len(foreign) == 0 {
 		return s, nil
 	}
+	due := *s
 	hcas := map[link.ID]node.ID{s.Interface: s.Of}
 	var away []snapshot.Other
+	for _, o := range w.Owners(foreign) {
+		hcas[o.ID], away = o.HCA, append(away, o.Other)
+	}
+	due.Settings.Others = slices.Concat(due.Settings.Others, away)
 	for _, o := range s.Settings.Others {
 		hca, leased, err := w.Leased(o.ID, func() (node.ID, error) { return v.HCAOf(o.ID) })
 		if err != nil {
@@ -33,9 +41,8 @@ func (s *Settings) due(w *world.World, v *scan.View) (*Settings, error) {
 	if len(away) == 0 {
 		return s, nil
 	}
-	due := *s
 	var shared snapshot.Shared
-	if due.Settings, shared = s.Settings.Without(away); len(shared.Others) == 0 {
+	if due.Settings, shared = due.Settings.Without(away); len(shared.Others) == 0 {
 		return s, nil
 	}
 	shared.ID = s.Interface

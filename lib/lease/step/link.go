@@ -158,7 +158,7 @@ func (s *Settings) wanted(w *world.World, v *scan.View, index int) (snapshot.Set
 // restoration: what nobody had claimed before all was seen to be there, whoever claims it sees.
 func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot.Settings) (snapshot.Settings, error) {
 	rounds := 1
-	if len(s.Settings.Others) > 0 {
+	if len(s.Settings.Others)+len(s.Settings.Foreign()) > 0 {
 		rounds = sharedRounds
 	}
 	for ; ; rounds-- {
@@ -172,7 +172,7 @@ func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot
 		if err := snapshot.Finished(v.Link.Apply(index, want, snapshot.Settled)); err != nil && rounds == 1 {
 			return want, err
 		}
-		if len(s.Settings.Others) > 0 {
+		if len(s.Settings.Others)+len(s.Settings.Foreign()) > 0 {
 			if want, err = s.wanted(w, v, index); err != nil {
 				return want, err
 			}

@@ -91,16 +91,23 @@ func (c *Conn) owners(p *parties, s Settings) error {
 	return nil
 }
 
-// sources adds whose the addresses are that routes are from and that are not the own.
-func (c *Conn) sources(p *parties, index int, s Settings) error {
-	var foreign []netip.Addr
+// Foreign returns the addresses that routes are from, and that neither the interface has nor any of the others.
+func (s Settings) Foreign() (list []netip.Addr) {
 	for _, m := range s.Routes {
 		from := route.Source(m)
-		own := func(a address.Address) bool { return a.Addr().Addr() == from }
-		if from.IsValid() && !slices.Contains(foreign, from) && !slices.ContainsFunc(s.Addresses, own) {
-			foreign = append(foreign, from)
+		known := !from.IsValid() || slices.Contains(list, from) ||
+			slices.ContainsFunc(s.Addresses, func(a address.Address) bool { return a.Addr().Addr() == from }) ||
+			slices.ContainsFunc(s.Others, func(o Other) bool { return slices.Contains(o.Sources, from) })
+		if !known {
+			list = append(list, from)
 		}
 	}
+	return list
+}
+
+// sources adds whose the foreign addresses are.
+func (c *Conn) sources(p *parties, index int, s Settings) error {
+	foreign := s.Foreign()
 	if len(foreign) == 0 {
 		return nil
 	}

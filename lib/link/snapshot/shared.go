@@ -116,8 +116,7 @@ func (c *Conn) RestoreShared(o Shared) error {
 	if err != nil {
 		return err
 	}
-	lacking, err := c.lacking(i.Index, &want)
-	if err != nil || len(lacking) == 0 {
+	if lacking, err := c.lacking(i.Index, &want); err != nil || len(lacking) == 0 {
 		return err
 	}
 	given := c.giveHomeRoutes(i.Index, want)
@@ -126,7 +125,7 @@ func (c *Conn) RestoreShared(o Shared) error {
 			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m, want.Name, err))
 		}
 	}
-	lacking, err = c.lacking(i.Index, &want)
+	lacking, err := c.lacking(i.Index, &want)
 	if err == nil && given == nil && len(lacking) > 0 {
 		return fmt.Errorf("%s is missing", strings.Join(lacking, ", "))
 	}
