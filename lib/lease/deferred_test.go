@@ -532,3 +532,31 @@ func TestAnIPv6RouteFromAnAddressThatAnotherJobHasIsWholeWhenBothHaveEnded(t *te
 		lawSame(t, node, state, before)
 	}
 }
+
+// It has noted all and moved nothing when it is killed, and another job takes the other interface of an IPv6 route.
+func TestAnInterfaceThatNeverLeftKeepsItsPartOfWhatItIsOwed(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := lawBed(t)
+	before, stayed := lawPicture(node), 0
+	for n, met := 1, true; met; n++ {
+		met = rail1.meet(t, node, state, "prolog", n, true, rail0.line("prolog", never))
+		part := node.Run("ip -6 route show fd17::/64")
+		if out := rail1.says(t, node, state, "epilog"); out != "" {
+			t.Errorf("the epilog says %q", out)
+		}
+		if strings.Contains(part, "hca1") {
+			if now := node.Run("ip -6 route show fd17::/64"); now != part {
+				t.Errorf("killed at look %d it had %q, and after its epilog %q", n, part, now)
+			}
+			stayed++
+		}
+		if met {
+			rail0.run(t, node, state, "epilog", never)
+		}
+		rail1.run(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+	}
+	if stayed == 0 {
+		t.Error("no kill was before the move")
+	}
+}

@@ -123,7 +123,7 @@ func (m Nexthop) String() string { return fmt.Sprint(m.ID()) }
 func (m Nexthop) HasMoreThan(o Nexthop) bool {
 	all, some := m.Members(), o.Members()
 	lacks := func(id uint32) bool { return !slices.Contains(all, id) }
-	return m.ID() == o.ID() && len(all) > len(some) && !slices.ContainsFunc(some, lacks)
+	return m.ID() == o.ID() && len(some) > 0 && len(all) > len(some) && !slices.ContainsFunc(some, lacks)
 }
 
 // Members returns the numbers of the objects in a group.

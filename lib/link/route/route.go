@@ -170,12 +170,36 @@ func (m Route) HasMoreThan(o Route) bool {
 	return len(some) > 0 && len(all) > len(some) && !slices.ContainsFunc(some, lacks)
 }
 
+// onlyHop has the attributes that a route has for its only next hop.
+var onlyHop = []uint16{unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_ENCAP, unix.RTA_ENCAP_TYPE}
+
+// withoutHops returns all else, but the seconds that the route has left, and its flags, which an only hop has.
 func (m Route) withoutHops() string {
-	return string(m[:headSize]) + string(without(m[headSize:], unix.RTA_MULTIPATH))
+	rest := []byte(m[headSize:])
+	for _, kind := range append([]uint16{unix.RTA_MULTIPATH, unix.RTA_EXPIRES}, onlyHop...) {
+		rest = without(rest, kind)
+	}
+	return string(m[:8]) + string(rest)
 }
 
+// hops returns the next hops, without what they have counted, and without their weights: the kernel does not dump that
+// of an only one.
 func (m Route) hops() (list []string) {
-	eachHop(m.attributes().Value(unix.RTA_MULTIPATH), func(hop []byte) { list = append(list, string(hop)) })
+	m = slices.Clone(m)
+	eachHop(m.attributes().Value(unix.RTA_MULTIPATH), func(hop []byte) {
+		uncount(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+		list = append(list, string(hop[4:])) // from its index on
+	})
+	if index := m.attributes().Value(unix.RTA_OIF); list == nil && index != nil {
+		uncount(m.attributes(), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+		hop := slices.Clone(index)
+		for _, kind := range onlyHop[1:] {
+			if v, is := m.attributes().Find(kind); is {
+				hop = netlink.Append(hop, kind, v)
+			}
+		}
+		list = []string{string(hop)}
+	}
 	return list
 }
 
