@@ -560,3 +560,22 @@ func TestAnInterfaceThatNeverLeftKeepsItsPartOfWhatItIsOwed(t *testing.T) {
 		t.Error("no kill was before the move")
 	}
 }
+
+// The kernel removes them with the address, and says only of the objects which interfaces they go through.
+func TestOthersRoutesByObjectsFromAnAddressOfTheInterfaceComeBack(t *testing.T) {
+	netnstest.Slow(t)
+	node, state := fourRails(t)
+	node.Run(`ip route add 172.70.0.0/16 nhid 8 src 10.0.0.2; ip nexthop add id 40 group 8/10; ip route add 172.71.0.0/16 nhid 40 src 10.0.0.2
+ip route add 172.72.0.0/16 nhid 9 src 10.0.0.2; ip route add 172.73.0.0/16 nhid 7 src 10.1.0.2; ip route add 172.74.0.0/16 nhid 7 src 10.2.0.2; ip route add 172.75.0.0/16 nhid 7 src 10.0.0.2`)
+	before := lawPicture(node)
+	for _, leases := range [][]lawLease{{rail0}, {rail1}, {rail0, rail1}, {rail1, rail0}, {rail0, rail2, rail1}, {rail2, rail1, rail0}} {
+		for _, program := range []string{"prolog", "epilog"} {
+			for _, l := range leases {
+				if out := l.says(t, node, state, program); out != "" {
+					t.Errorf("the %s of %s says %q", program, l.hcas, out)
+				}
+			}
+		}
+		lawSame(t, node, state, before)
+	}
+}

@@ -159,23 +159,53 @@ func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) 
 	return own, home, err
 }
 
-// Owner returns the index of the interface of a next hop object, 0 if it has none.
-func Owner(r *netlink.Route, id uint32) (int, error) {
+// OthersObjects returns the numbers of the objects that some groups and routes use, without an interface's own ones and
+// these groups.
+func OthersObjects(own, groups []Nexthop, routes []Route) (ids []uint32) {
+	known := append(IDs(slices.Concat(own, groups)), 0)
+	note := func(id uint32) {
+		if !slices.Contains(known, id) {
+			known, ids = append(known, id), append(ids, id)
+		}
+	}
+	for _, m := range groups {
+		for _, id := range m.Members() {
+			note(id)
+		}
+	}
+	for _, m := range routes {
+		note(m.Object())
+	}
+	return ids
+}
+
+// Owners returns the indices of the interfaces of a next hop object, or of the members of a group.
+func Owners(r *netlink.Route, id uint32) (indices []int, err error) {
 	request := netlink.AppendUint32(make([]byte, nexthopHead), unix.NHA_ID, id)
 	answers, err := r.Send(unix.RTM_GETNEXTHOP, 0, unix.RTM_NEWNEXTHOP, request)
 	if errors.Is(err, unix.ENOENT) {
-		return 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, a := range answers {
 		list, err := netlink.Behind(a, nexthopHead, "next hop")
-		if owner := list.Number(unix.NHA_OIF); owner != 0 || err != nil {
-			return int(owner), err
+		if err != nil {
+			return nil, err
+		}
+		if owner := list.Number(unix.NHA_OIF); owner != 0 {
+			indices = append(indices, int(owner))
+		}
+		for _, member := range Nexthop(a).Members() {
+			of, err := Owners(r, member)
+			if err != nil {
+				return nil, err
+			}
+			indices = append(indices, of...)
 		}
 	}
-	return 0, nil
+	return indices, nil
 }
 
 // dumpGroups returns the groups of next hop objects. That hardware counts for one is among its

@@ -300,11 +300,18 @@ func Borrowers(dumped [][]byte, index int, sources []netip.Addr) (list []Route, 
 		if err != nil {
 			return nil, err
 		}
-		if m.needsOthers(nil) {
+		if m.needsOthers(nil) || m.Object() != 0 && isOfOthers(a, index) {
 			list = append(list, m)
 		}
 	}
 	return list, nil
+}
+
+// isOfOthers tells whether a route as dumped goes through other interfaces. The kernel also says which those of its next
+// hop object are.
+func isOfOthers(m Route, index int) (is bool) {
+	m.EachIndex(func(i []byte) { is = is || native.Uint32(i) != uint32(index) })
+	return is
 }
 
 // Sourced returns the node's IPv4 routes that prefer a source. The node may have thousands of routes.

@@ -72,20 +72,16 @@ func (p parties) known(c *Conn) (list []Other, err error) {
 	return list, nil
 }
 
-// owners adds whose the members of shared groups are.
+// owners adds whose the members of shared groups are, and the objects that routes from an address of this one use.
 func (c *Conn) owners(p *parties, s Settings) error {
-	for _, group := range s.HomeNexthops {
-		for _, id := range group.Members() {
-			if slices.ContainsFunc(s.Nexthops, func(m route.Nexthop) bool { return m.ID() == id }) {
-				continue
-			}
-			index, err := route.Owner(c.Route, id)
-			if err != nil {
-				return err
-			}
-			if o := p.at(index); !slices.Contains(o.Objects, id) {
-				o.Objects = append(o.Objects, id)
-			}
+	for _, id := range route.OthersObjects(s.Nexthops, s.HomeNexthops, s.HomeRoutes) {
+		indices, err := route.Owners(c.Route, id)
+		if err != nil {
+			return err
+		}
+		for _, index := range indices {
+			o := p.at(index)
+			o.Objects = append(o.Objects, id)
 		}
 	}
 	return nil

@@ -80,7 +80,7 @@ func (s Settings) needing(others []Other) (isGroup func(route.Nexthop) bool, isR
 		}
 	}
 	return isGroup, func(m route.Route) bool {
-		needs := slices.Contains(groups, m.Object()) || slices.Contains(sources, route.Source(m))
+		needs := slices.Contains(append(groups, objects...), m.Object()) || slices.Contains(sources, route.Source(m))
 		m.EachIndex(func(b []byte) { needs = needs || slices.Contains(indices, int(native.Uint32(b))) })
 		return needs
 	}

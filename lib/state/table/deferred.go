@@ -50,10 +50,10 @@ func (t *Table) Drop(o Deferred) {
 }
 
 // Claimed returns the claim of an HCA that has one of the interfaces, if there is one. A move takes
-// away what such an interface has now.
+// away what such an interface has now. An HCA in slots moves nothing.
 func (t *Table) Claimed(o Deferred) (Claim, bool) {
 	for _, p := range o.Of {
-		if c, held := t.Holder(p.HCA); held && p.HCA != (node.ID{}) {
+		if c, held := t.Holder(p.HCA); held && p.HCA != (node.ID{}) && !c.HCA.IsSlot() {
 			return c, true
 		}
 	}

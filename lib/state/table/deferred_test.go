@@ -43,6 +43,11 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 	if c, claimed := now.Claimed(first); claimed {
 		t.Errorf("of what no HCA has, or is free, the claim is %+v", c)
 	}
+	slot := hcaA.ID
+	slot.Slot = "1"
+	if c, claimed := (&table.Table{Claims: []table.Claim{{HCA: slot, Job: 3}}}).Claimed(again); claimed {
+		t.Errorf("a job in a slot, which moves nothing, keeps back what is owed: %+v", c)
+	}
 	for _, o := range []table.Deferred{other, later, first} {
 		now = change(func(now *table.Table) { now.Drop(o) })
 	}
