@@ -369,7 +369,7 @@ func (l lawLease) line(program string, kill int) string {
 }
 
 // meet runs a program of a lease, and some lines when it looks for the n-th time; 0: when a prolog has read the
-// settings. It tells whether it looked so often. If it is to be killed, that is at its next look.
+// settings. It tells whether the program looked so often. A program that is to be killed dies at its next look.
 func (l lawLease) meet(t *testing.T, node *netnstest.NS, state, program string, n int, killed bool, lines ...string) bool {
 	t.Helper()
 	met, kill := filepath.Join(t.TempDir(), "met"), never
