@@ -459,12 +459,7 @@ func TestWhatFourJobsShareIsWholeWhenTheyEndAsTheyBegan(t *testing.T) {
 	node, state := fourRails(t)
 	node.Run("ip nexthop add id 13 group 8/12; ip route add 172.32.0.0/16 nhid 13")
 	before := lawPicture(node)
-	for _, program := range []string{"prolog", "epilog"} {
-		for _, l := range []lawLease{rail0, rail1, rail2, rail3} {
-			l.run(t, node, state, program, never)
-		}
-	}
-	lawSame(t, node, state, before)
+	inTurn(t, node, state, before, []lawLease{rail0, rail1, rail2, rail3}, []lawLease{rail0, rail1, rail2, rail3})
 }
 
 // rail2 and rail3 have the two rails that fourRails adds.
@@ -481,6 +476,23 @@ ip nexthop add id 10 via 10.2.0.1 dev hca2; ip nexthop add id 11 group 7/8/10; i
 	return node, state
 }
 
+// inTurn has jobs begin in one order and end in another one, without a word, and the node be as before.
+func inTurn(t *testing.T, node *netnstest.NS, state, before string, begin, end []lawLease) {
+	t.Helper()
+	says := func(l lawLease, program string) {
+		if out := l.says(t, node, state, program); out != "" {
+			t.Errorf("the %s of %s says %q", program, l.hcas, out)
+		}
+	}
+	for _, l := range begin {
+		says(l, "prolog")
+	}
+	for _, l := range end {
+		says(l, "epilog")
+	}
+	lawSame(t, node, state, before)
+}
+
 // Each of three rails has a job of its own, whatever order they end in.
 func TestWhatThreeJobsShareIsWholeWhenAllHaveEnded(t *testing.T) {
 	netnstest.Slow(t)
@@ -488,13 +500,7 @@ func TestWhatThreeJobsShareIsWholeWhenAllHaveEnded(t *testing.T) {
 	before := lawPicture(node)
 	rails := []lawLease{rail0, rail1, rail2}
 	for _, ends := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		for _, l := range rails {
-			l.run(t, node, state, "prolog", never)
-		}
-		for _, i := range ends {
-			rails[i].run(t, node, state, "epilog", never)
-		}
-		lawSame(t, node, state, before)
+		inTurn(t, node, state, before, rails, []lawLease{rails[ends[0]], rails[ends[1]], rails[ends[2]]})
 	}
 }
 
@@ -521,15 +527,7 @@ func TestAnIPv6RouteFromAnAddressThatAnotherJobHasIsWholeWhenBothHaveEnded(t *te
 	node.Run("ip -6 route add fd19::/64 via fd00::1 dev hca0 src fd01::2; ip -6 route add fd20::/64 via fd01::1 dev hca1 src fd00::2")
 	before := lawPicture(node)
 	for _, ends := range [][]lawLease{{rail0, rail1}, {rail1, rail0}} {
-		for _, l := range []lawLease{rail0, rail1} {
-			l.run(t, node, state, "prolog", never)
-		}
-		for _, l := range ends {
-			if out := l.says(t, node, state, "epilog"); out != "" {
-				t.Errorf("the epilog of %s says %q", l.hcas, out)
-			}
-		}
-		lawSame(t, node, state, before)
+		inTurn(t, node, state, before, []lawLease{rail0, rail1}, ends)
 	}
 }
 
@@ -569,13 +567,6 @@ func TestOthersRoutesByObjectsFromAnAddressOfTheInterfaceComeBack(t *testing.T) 
 ip route add 172.72.0.0/16 nhid 9 src 10.0.0.2; ip route add 172.73.0.0/16 nhid 7 src 10.1.0.2; ip route add 172.74.0.0/16 nhid 7 src 10.2.0.2; ip route add 172.75.0.0/16 nhid 7 src 10.0.0.2`)
 	before := lawPicture(node)
 	for _, leases := range [][]lawLease{{rail0}, {rail1}, {rail0, rail1}, {rail1, rail0}, {rail0, rail2, rail1}, {rail2, rail1, rail0}} {
-		for _, program := range []string{"prolog", "epilog"} {
-			for _, l := range leases {
-				if out := l.says(t, node, state, program); out != "" {
-					t.Errorf("the %s of %s says %q", program, l.hcas, out)
-				}
-			}
-		}
-		lawSame(t, node, state, before)
+		inTurn(t, node, state, before, leases, leases)
 	}
 }
