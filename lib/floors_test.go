@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -32,9 +31,6 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/words/trust":    "opens a file without following a link, and reads who owns it",
 	"gresnet/prolog/gresnet":     "reads on which file system a folder is",
 }
-
-// maxLines bounds the Go of a package, without tests.
-const maxLines = 2000
 
 var (
 	row  = regexp.MustCompile(`(?m)^\| ([0-9]+) \| ([^|]+) \|`)
@@ -134,22 +130,6 @@ func TestOnlyTheKernelsFloorAsksTheKernel(t *testing.T) {
 	for p := range askTheKernel {
 		if !asks[p] {
 			t.Errorf("%s does not ask the kernel any more: take it off this test's list", p)
-		}
-	}
-}
-
-func TestNoPackageIsTooLarge(t *testing.T) {
-	for _, p := range packages(t) {
-		lines := 0
-		for _, f := range p.GoFiles {
-			text, err := os.ReadFile(filepath.Join(p.Dir, f))
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines += bytes.Count(text, []byte("\n"))
-		}
-		if lines > maxLines {
-			t.Errorf("%s has %d lines, more than %d: divide it", p.ImportPath, lines, maxLines)
 		}
 	}
 }
