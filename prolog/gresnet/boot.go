@@ -23,7 +23,7 @@ func bootCommand(w *cli.World) *urfave.Command {
 		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
 of the configuration, if it has one, splits PFs into VFs, if it has any with
 part = "vf", closes the HCAs' device nodes, if it wants that (gresnet
-close), and makes the empty files in /var/lib/gresnet/gres that gres.conf
+close), and makes the placeholders in /var/lib/gresnet/gres that gres.conf
 names: a node without a disk lacks them.
 
 The kernel refuses another mode while there is a network namespace besides

@@ -35,7 +35,7 @@ Examples:
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "gres-files", Usage: "make the placeholder files that those lines name", DisableDefaultText: true},
 			&urfave.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: report.PlaceholderDir},
 			machineFlag(),
 			&urfave.StringFlag{Name: "capture", Usage: "write the node's layout into `FILE`; -: print it"},

@@ -196,6 +196,10 @@ func (s Scan) Counts(names []string) string {
 	return strings.Join(kinds, ",")
 }
 
+// countOnly keeps Slurm from loading gres/nic for the lines, which would set OMPI_MCA_btl_openib_if_include to
+// HCAs that are called mlx4_0 and so on. Indices are as without it.
+const countOnly = " Flags=CountOnly"
+
 // GresConf prints the lines of gres.conf for the mapping, with placeholder
 // files in dir, and the cores that are near where some are nearer than others.
 func (s Scan) GresConf(w io.Writer, names []string, dir string) error {
@@ -218,7 +222,7 @@ func (s Scan) GresConf(w io.Writer, names []string, dir string) error {
 		if h.Type != "" {
 			line += " Type=" + h.Type
 		}
-		line += " File=" + dir + "/" + files[i]
+		line += " File=" + dir + "/" + files[i] + countOnly
 		if len(nodes) > 1 && len(h.Cores) > 0 {
 			line += " Cores=" + indices.Format(h.Cores)
 		}

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/slurm"
 	"gresnet/lib/words/hint"
@@ -42,8 +45,25 @@ func NamedPlaceholders(root fs.FS) (files []string, known bool) {
 	return nil, false
 }
 
+// placeholderMajor is the number of no driver: Linux registers none from 512 on. So Slurm has a device that it may
+// deny to jobs, and no device is denied.
+const placeholderMajor = 4095
+
+// Placeholder returns the device number of all placeholder files. slurmstepd takes a GRES whose files are no
+// device nodes for a fault, and says so in each step (Slurm src/interfaces/gres.c:gres_g_get_devices).
+func Placeholder() uint64 { return unix.Mkdev(placeholderMajor, 0) }
+
+// MakePlaceholder makes one placeholder file.
+func MakePlaceholder(file string) error {
+	const mode = 0o600
+	if err := unix.Mknod(file, unix.S_IFCHR|mode, int(Placeholder())); err != nil {
+		return &fs.PathError{Op: "mknod", Path: file, Err: err}
+	}
+	return nil
+}
+
 // MakePlaceholders makes the files that are not there. slurmd does not start without them, and
-// reads nothing of them.
+// opens none of them.
 func MakePlaceholders(dir string, files []string) error {
 	if len(files) == 0 {
 		return nil
@@ -52,11 +72,7 @@ func MakePlaceholders(dir string, files []string) error {
 		return err
 	}
 	for _, name := range files {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
+		if err := MakePlaceholder(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

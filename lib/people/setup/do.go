@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
@@ -101,7 +102,7 @@ func (n Node) before() {
 func (n Node) Check(p Plan) (all []Refusal) {
 	const byHand = "GN228 make the changes by hand: gresnet(7), Install by hand; then gresnet check"
 	for _, e := range p.Edits {
-		if e.Link != "" || !e.There && len(e.After) == 0 {
+		if e.Link != "" || e.Placeholder {
 			continue // a unit's link, or a file that gres.conf names
 		}
 		there := n.at(e.Path)
@@ -259,8 +260,11 @@ func (n Node) apply(e Edit, r record) error {
 	if err := os.MkdirAll(filepath.Dir(n.at(e.Path)), 0o755); err != nil {
 		return err
 	}
-	if e.Link != "" {
+	switch {
+	case e.Link != "":
 		return n.link(e.Path, e.Link)
+	case e.Placeholder:
+		return n.placeholder(e.Path)
 	}
 	as := entry{Mode: e.Mode}
 	if o := r.last(e.Path); o != nil && o.Before != absent {
@@ -492,14 +496,20 @@ func (n Node) write(r record) error {
 	return n.put(recordFile, append(data, '\n'), entry{Mode: 0o600})
 }
 
-// absent is the state of a file that is not there.
-const absent = "absent"
+// The states of files without a content: not there, and a placeholder.
+const (
+	absent      = "absent"
+	placeholder = "placeholder"
+)
 
 func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
 func (e Edit) becomes() string {
-	if e.Link != "" {
+	switch {
+	case e.Link != "":
 		return "link:" + e.Link
+	case e.Placeholder:
+		return placeholder
 	}
 	return digest(e.After)
 }
@@ -515,6 +525,8 @@ func (n Node) state(file string) (string, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		to, err := os.Readlink(n.at(file))
 		return "link:" + to, err
+	case isPlaceholder(info):
+		return placeholder, nil
 	case !info.Mode().IsRegular():
 		return "other", nil
 	}
@@ -553,12 +565,24 @@ func (n Node) put(file string, data []byte, as entry) (err error) {
 	return syncFolder(filepath.Dir(n.at(file)))
 }
 
+func isPlaceholder(info fs.FileInfo) bool {
+	stat, is := info.Sys().(*syscall.Stat_t)
+	return is && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == report.Placeholder()
+}
+
+func (n Node) placeholder(file string) error { return n.make(file, report.MakePlaceholder) }
+
 func (n Node) link(file, to string) error {
+	return n.make(file, func(name string) error { return os.Symlink(to, name) })
+}
+
+// make makes what is no regular file, and gives it its name.
+func (n Node) make(file string, as func(name string) error) error {
 	name := n.at(temporary(file))
 	if err := remove(name); err != nil {
 		return err
 	}
-	if err := os.Symlink(to, name); err != nil {
+	if err := as(name); err != nil {
 		return err
 	}
 	n.before()

@@ -42,6 +42,8 @@ type Edit struct {
 	After  []byte      `json:"-"`
 	Mode   fs.FileMode `json:"mode"`           // of one that is made
 	Link   string      `json:"link,omitempty"` // the file is a symbolic link to this
+
+	Placeholder bool `json:"placeholder,omitempty"` // the file is a device node without a driver
 }
 
 // Refusal is what setup does not do, because it would have to guess.
@@ -579,7 +581,7 @@ func units() []string {
 func (p *planner) node() {
 	for _, file := range p.Files {
 		if _, err := fs.Lstat(p.Root, strings.TrimPrefix(file, "/")); err != nil {
-			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: file, After: []byte{}, Mode: 0o644})
+			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: file, Placeholder: true})
 		}
 	}
 	p.toml()

@@ -62,8 +62,8 @@ func (p Plan) Print(w io.Writer) {
 		switch {
 		case e.Link != "":
 			fmt.Fprintf(w, "%s -> %s\n", e.Path, e.Link)
-		case !e.There && len(e.After) == 0:
-			fmt.Fprintf(w, "%s (an empty file)\n", e.Path)
+		case e.Placeholder:
+			fmt.Fprintf(w, "%s (a device node without a driver)\n", e.Path)
 		case !e.There:
 			fmt.Fprintf(w, "%s (a new file)\n", e.Path)
 		default:

@@ -956,9 +956,9 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
 	root := base().lay(t, r)
 	var out strings.Builder
 	Make(siteAt(root)).Print(&out)
-	const want = `/var/lib/gresnet/gres/nic0 (an empty file)
+	const want = `/var/lib/gresnet/gres/nic0 (a device node without a driver)
       # Slurm numbers NICs by such files
-/var/lib/gresnet/gres/nic1 (an empty file)
+/var/lib/gresnet/gres/nic1 (a device node without a driver)
 /etc/systemd/system/multi-user.target.wants/gresnet.service -> /usr/lib/systemd/system/gresnet.service
       # it readies the node at each boot
 /etc/slurm/plugstack.conf
@@ -970,7 +970,7 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
 /etc/slurm/gres.conf
   + # gresnet setup made these lines
   + NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
-      # Slurm gives jobs NICs by these. When it says "We should had got gres_devices", nothing is wrong
+      # Slurm gives jobs NICs by these
   + NodeName=node1 Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1
   + # gresnet setup made the lines above
 /etc/slurm/slurm.conf
@@ -1087,7 +1087,7 @@ the controller's files, which slurmd gets from there, need these lines:
   cgroup.conf: ConstrainDevices=yes
       # jobs open the GPUs that they were given, and no others
   gres.conf: NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
-      # Slurm gives jobs NICs by these. When it says "We should had got gres_devices", nothing is wrong
+      # Slurm gives jobs NICs by these
   gres.conf: NodeName=node1 Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1
   slurm.conf: GresTypes=gpu,nic
       # jobs can ask for NICs

@@ -15,7 +15,7 @@ func whyOf(e Edit, line string) string {
 		if e.Link != "" {
 			return "it readies the node at each boot"
 		}
-		if !e.There && len(e.After) == 0 {
+		if e.Placeholder {
 			return "Slurm numbers NICs by such files"
 		}
 	case "required":
@@ -24,7 +24,7 @@ func whyOf(e Edit, line string) string {
 		return "jobs open the GPUs that they were given, and no others"
 	case "nodename":
 		if path.Base(e.Path) == "gres.conf" {
-			return `Slurm gives jobs NICs by these. When it says "We should had got gres_devices", nothing is wrong`
+			return "Slurm gives jobs NICs by these"
 		}
 		return "Slurm counts the node's NICs"
 	case "grestypes":

@@ -132,8 +132,6 @@ func TestAJobThatIsRefusedSaysWhyInItsOutputAndTheNodeStays(t *testing.T) {
 			lines++
 		case strings.HasPrefix(line, "srun: error: node1: task") && strings.HasSuffix(line, "Exited with exit code 1\n"):
 			// as of each program that fails
-		case strings.Contains(line, "We should had got gres_devices"):
-			// as in each step with such a GRES: see conf/gres.conf
 		default:
 			t.Errorf("another line: %s", line)
 		}
