@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -18,8 +19,10 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/bpf"
+	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/nft"
 	"gresnet/lib/link"
+	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/people/check"
@@ -43,11 +46,12 @@ and after a reboot; drivers, device nodes, the cgroup controller for limits,
 uplinks, overlays, space, the folders of state, metrics and accounting;
 NetworkManager and systemd-networkd; what slurm.conf, plugstack.conf,
 gres.conf and job_container.conf say, and the scripts that they name; whether
-the plugin was built for the installed Slurm; NHC, and other programs that
-watch HCAs.
+the plugin was built for the installed Slurm; NHC.
 
-It reads files and looks up names of slurm.conf, and makes no RPC. It prints
-a line for each finding: ok, warning or error, and what to do. With --machine
+It reads files and looks up names of slurm.conf, and makes no RPC. Where jobs
+have an uplink, it sends packets from a namespace like a job's, to see
+whether a firewall of the node drops them; none leaves the node. It prints a
+line for each finding: ok, warning or error, and what to do. With --machine
 it says whether jobs would get what the layout's lines of jobs say.
 
 --fix first mends what is safe: it makes the changes that setup would make,
@@ -63,7 +67,6 @@ Examples:
   gresnet check --fix --dry-run
   gresnet check --role login     # where users call srun and sbatch
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet check
-  clush -a -b gresnet check --fingerprint
   gresnet check --machine node.txt
   gresnet check --json | jq '.findings[] | select(.level != "ok")'`,
 		Flags: []urfave.Flag{
@@ -72,7 +75,6 @@ Examples:
 			&urfave.StringFlag{Name: "role", Usage: "check as `ROLE` node or login (no HCAs)", Value: "node"},
 			&urfave.BoolFlag{Name: "fix", Usage: "mend what is safe, then check", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would mend, and change nothing", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "fingerprint", Usage: "print a line that is equal on nodes configured alike", DisableDefaultText: true},
 			machineFlag(),
 		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
@@ -80,8 +82,7 @@ Examples:
 }
 
 func runCheck(w *cli.World, c *urfave.Context) error {
-	err := hint.Join(alone(c), oneOf(c, "json", "fingerprint"), oneOf(c, "quiet", "fingerprint"), oneOf(c, "role", "fingerprint"),
-		oneOf(c, "fix", "json"), oneOf(c, "fix", "fingerprint"), oneOf(c, "fix", "role"))
+	err := hint.Join(alone(c), oneOf(c, "fix", "json"), oneOf(c, "fix", "role"))
 	if err == nil && c.IsSet("dry-run") && !c.IsSet("fix") {
 		err = hint.With(errors.New("--dry-run does nothing without --fix"), "GN320 give --fix, too: check alone changes nothing")
 	}
@@ -103,10 +104,6 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	}
 	s, err := look(w, c)
 	if err != nil {
-		return err
-	}
-	if c.Bool("fingerprint") {
-		_, err := fmt.Fprintln(w.Stdout, s.Fingerprint(cli.Version()))
 		return err
 	}
 	if c.Bool("fix") {
@@ -172,11 +169,13 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 		s.AccountErr = trust.CheckAppend(file)
 	}
 	s.Uplinks, s.UplinksErr = inspect.Uplinks(w.Host(c, s.Config))
-	if s.UplinksErr == nil && s.Uplinks != nil {
-		s.Drops, s.UplinksErr = forwards(*s.Uplinks)
+	if s.UplinksErr == nil && s.Uplinks != nil && s.Uplinks.Auto {
+		s.UplinksErr = forwards(*s.Uplinks)
 	}
 	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
-	s.Inputs, s.InputsErr = inputs(w, s)
+	if s.UplinksErr == nil && s.Uplinks != nil && s.Uplinks.Auto {
+		s.Lost, s.LostErr = lost(w, s)
+	}
 	s.Bounds, s.BoundErr = inspect.Bound(c.Context, s.Movable())
 	s.GuardErr = bpf.Node().Try()
 	disk, err := diskAt(s.State)
@@ -187,86 +186,95 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	return s, nil
 }
 
-// forwards looks for what keeps the node from forwarding for jobs, if it is to: chains that drop what
-// they send, and what else.
-func forwards(p jobnet.Pool) (drops []string, err error) {
-	if !p.Auto {
-		return nil, nil
-	}
-	err = nft.Try()
+// forwards looks for what keeps the node from forwarding for jobs, if it is to.
+func forwards(p jobnet.Pool) error {
+	err := nft.Try()
 	for _, i := range p.Leads {
-		var more []nft.Chain
 		if err == nil {
 			err = link.MayForward(i.Name)
 		}
-		if err == nil {
-			packet := fromJob(p)
-			packet.Out = i.Name
-			more, err = nft.DroppingAll(packet)
-		}
-		for _, c := range more {
-			drops = append(drops, c.String())
-		}
 	}
-	slices.Sort(drops)
-	return slices.Compact(drops), err
+	return err
 }
 
-// fromJob returns what a job sends by its uplink to some port.
-func fromJob(p jobnet.Pool) nft.Packet {
-	return nft.Packet{From: p.Addresses.First, Protocol: unix.IPPROTO_TCP, In: "job1"}
-}
-
-// inputs looks for chains that drop what jobs send to slurmd of their node, what Slurm sends to srun in
-// jobs, and what other nodes send by the overlay.
-func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
-	ask := func(what, rule, old, without string, p nft.Packet) {
-		var chains []nft.Chain
-		if err == nil {
-			chains, err = nft.DroppingAll(p)
+// lost sends what jobs send out, what they send to slurmd of their node, and what other nodes send by the
+// overlay, and tells what the node drops of it.
+func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
+	p := s.Uplinks
+	said := map[virtual.Packet]check.Lost{}
+	from := p.Addresses.Last                                           // jobs get the first that is free
+	conf, _ := jobnet.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
+	slurmd := uint16(jobnet.SlurmdPort(conf))
+	c := s.Config.Overlay
+	for _, i := range p.Leads {
+		own, other, err := onNetwork(i.Name)
+		if err != nil {
+			return nil, err
 		}
-		for _, c := range chains {
-			i := check.Input{Chain: c.String(), What: what, Accept: c.Accept(rule, old), Without: without}
-			if !slices.Contains(all, i) {
-				all = append(all, i)
+		out := virtual.Packet{From: from, To: other, Protocol: virtual.TCP, FromPort: 1 << 15, Port: slurmd}
+		said[out] = check.Lost{
+			What:    "what jobs send out by " + i.Name,
+			Accept:  fmt.Sprintf(`what comes from %s and by interfaces "job*", what belongs to such connections, and what goes to "job*" with ct status dnat`, p.Addresses),
+			Without: "jobs may reach only their node",
+		}
+		if !own.IsValid() {
+			continue
+		}
+		in := virtual.Packet{From: from, To: own, Protocol: virtual.TCP, FromPort: 1 << 15, Port: slurmd}
+		said[in] = check.Lost{
+			What:    "what jobs send to slurmd of their own node",
+			Accept:  fmt.Sprintf(`TCP port %d from interfaces "job*"`, slurmd),
+			Without: "srun in a job starts no step there",
+		}
+		if c.On() && c.Underlay == "" && s.OverlayErr == nil && own == s.Uplinks.Source && len(i.MAC) == len("00:00:00:00:00:00") {
+			over := virtual.Packet{From: other, To: own, Protocol: virtual.UDP, FromPort: 600, Port: uint16(c.Port), By: i.Index}
+			said[over] = check.Lost{
+				What:    "what a job's other nodes send by the overlay",
+				Accept:  fmt.Sprintf("UDP port %d from ports 600-1000 of the other nodes", c.Port),
+				Without: "processes of a job on several nodes do not reach each other",
 			}
 		}
 	}
-	from, in := wayOut()
-	if p := s.Uplinks; p != nil && p.Auto {
-		conf, _ := jobnet.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
-		port := jobnet.SlurmdPort(conf)
-		packet := fromJob(*p)
-		packet.Port = uint16(port)
-		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), fmt.Sprintf("-i job+ -p tcp --dport %d", port), "srun in a job starts no step there", packet)
-		calls, _ := p.Ports(p.Addresses.First.Next())
-		packet = nft.Packet{From: from, To: p.Addresses.First.Next(), Protocol: unix.IPPROTO_TCP, Port: uint16(calls.First), In: in, Out: "job1", DNAT: true}
-		if in != "" {
-			ask("what Slurm sends to srun in jobs", `oifname "job*" ct status dnat`, "-o job+ -m conntrack --ctstate DNAT", "srun in a job starts no step on other nodes, and no job", packet)
+	home, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	dropped, err := network.Lost(home, from, slices.Collect(maps.Keys(said)))
+	for _, one := range dropped {
+		if l := said[one]; !slices.Contains(all, l) {
+			all = append(all, l)
 		}
 	}
-	c := s.Config.Overlay
-	if c.On() && c.Underlay == "" && s.OverlayErr == nil && in != "" {
-		for _, port := range []uint16{600, 1000} { // the first and the last that nodes send from
-			packet := nft.Packet{From: from, To: from, Protocol: unix.IPPROTO_UDP, FromPort: port, Port: uint16(c.Port), In: in}
-			ask("what a job's other nodes send by the overlay", fmt.Sprintf("udp sport 600-1000 udp dport %d", c.Port), fmt.Sprintf("-p udp --sport 600:1000 --dport %d", c.Port), "processes of a job on several nodes do not reach each other", packet)
-		}
-	}
+	slices.SortFunc(all, func(a, b check.Lost) int { return cmp.Compare(a.What, b.What) })
 	return all, err
 }
 
-// wayOut returns the node's address on its management network, which other nodes' are like, and the
-// interface that has it. The name is empty if the node has no default route.
-func wayOut() (netip.Addr, string) {
-	from, index, err := virtual.Way(netip.MustParseAddr("192.0.0.8")) // nobody's (RFC 7600)
+// onNetwork returns the node's IPv4 address on an interface, and another one of the same network. Without such
+// a network, the other one is nobody's (RFC 7600).
+func onNetwork(name string) (own, other netip.Addr, err error) {
+	other = netip.MustParseAddr("192.0.0.8")
+	i, err := net.InterfaceByName(name)
 	if err != nil {
-		return from, ""
+		return own, other, err
 	}
-	i, err := net.InterfaceByIndex(index)
-	if err != nil {
-		return from, ""
+	addresses, err := i.Addrs()
+	for _, a := range addresses {
+		network, err := netip.ParsePrefix(a.String())
+		if err != nil || !network.Addr().Is4() {
+			continue
+		}
+		own = network.Addr()
+		before, after := own.Prev(), own.Next()
+		switch isHost := before != network.Masked().Addr() || network.Bits() == 31; {
+		case network.Contains(before) && isHost:
+			other = before
+		case network.Contains(after):
+			other = after
+		}
+		break
 	}
-	return from, i.Name
+	return own, other, err
 }
 
 // diskAt returns the file system that a folder is on, or will be made on.

@@ -75,7 +75,7 @@ func planMachine(w *cli.World, c *urfave.Context) error {
 
 // checkMachine says whether jobs on a machine get what its layout says.
 func checkMachine(w *cli.World, c *urfave.Context) error {
-	if err := hint.Join(oneOf(c, "machine", "fix"), oneOf(c, "machine", "fingerprint"), oneOf(c, "machine", "role")); err != nil {
+	if err := hint.Join(oneOf(c, "machine", "fix"), oneOf(c, "machine", "role")); err != nil {
 		return err
 	}
 	l, cfg, err := layout(c)

@@ -73,10 +73,8 @@ type Site struct {
 
 	Uplinks    *jobnet.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
-	Drops      []string     // chains of firewalls that drop what is forwarded and that nothing accepts
-
-	Inputs     []Input
-	InputsErr  error // why nobody can tell
+	Lost       []Lost
+	LostErr    error // why nobody can tell
 	OverlayErr error // why jobs cannot have an overlay as the site wants it
 
 	Node      string // Slurm's name for the node
@@ -119,7 +117,7 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
 		all = slices.Concat(all, s.mapping(), s.parts(), s.refusals(), s.closed(), s.guard(), s.managers(), s.bound(),
-			s.monitors(), s.counters(), s.networks())
+			s.counters(), s.networks())
 	}
 	for _, asked := range []struct {
 		about string
@@ -143,7 +141,7 @@ func (s Site) networks() []Finding {
 	if s.Config.MovesNothing() {
 		return nil
 	}
-	return slices.Concat(s.uplinks(), s.overlays(), s.inputs(), s.loopback())
+	return slices.Concat(s.uplinks(), s.overlays(), s.firewall())
 }
 
 // parts finds parts of HCAs that jobs cannot have as the configuration says.

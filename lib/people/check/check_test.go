@@ -57,30 +57,6 @@ func site() check.Site {
 	}
 }
 
-func TestTheServicesOnTheNodesLoopbackAreListedAndWhatUsersHaveThereIsNot(t *testing.T) {
-	s := site()
-	line := func(address, state, uid string) string {
-		return "   0: " + address + " 00000000:0000 " + state + " 00000000:00000000 00:00000000 00000000   " + uid + "        0 9 1\n"
-	}
-	put(0o444, "proc/net/tcp", line("0100007F:0277", "0A", "0")+line("3500007F:0035", "0A", "991")+line("0100007F:1F90", "0A", "1000")+line("0100007F:0019", "01", "0"),
-		"proc/net/udp", line("0100007F:0143", "07", "110"))(&s)
-	const cups, chrony = "ok       loopback: jobs do not reach tcp 127.0.0.1:631, on which a service of the node listens\n", "ok       loopback: jobs do not reach udp 127.0.0.1:323, on which a service of the node listens\n"
-	print := func() string {
-		var text strings.Builder
-		if err := check.Print(&text, s.Run()); err != nil {
-			t.Fatal(err)
-		}
-		return text.String()
-	}
-	if got := print(); !strings.Contains(got, cups+chrony) || strings.Count(got, "loopback:") != 2 {
-		t.Errorf("check says\n%s", got)
-	}
-	s.Config.Access.Isolation = config.IsolateDevices // jobs have the node's
-	if got := print(); strings.Contains(got, "loopback:") {
-		t.Errorf("check says\n%s", got)
-	}
-}
-
 // unguarded is a node in shared mode whose kernel has no BPF.
 func unguarded(s *check.Site, want string) {
 	shared(s)
@@ -467,13 +443,6 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    slurm.conf: GresTypes lacks nic; gresnet setup, or add it; or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
 			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
-		"a monitor that acts": {put(0o644, "etc/systemd/system/gpud.service", ""),
-			"warning  monitor: gpud is installed as gpud.service, and may take HCAs that are with jobs for broken; gresnet(7), What other programs lose, says how to configure it"},
-		"a monitor that acts, in shared mode": {all(shared, put(0o644, "etc/systemd/system/gpud.service", "")),
-			"warning  mode: shared now, exclusive after a reboot (/etc/modprobe.d/rdma.conf); reboot, if exclusive is meant"},
-		"a monitor that misses interfaces": {all(shared, put(0o644, "etc/modprobe.d/rdma.conf", ""), put(0o644, "proc/9/status", "Name:\tnic-health-moni\nUid:\t0\t0\t0\t0\n")),
-			"warning  monitor: NVSentinel runs as process 9, and may take interfaces that are with jobs for broken; gresnet(7), What other programs lose, says how to configure it"},
-		"a monitor that counts":                 {put(0o644, "proc/9/status", "Name:\tnode_exporter\nUid:\t114\t0\t0\t0\n"), ""},
 		"a health check that is off by default": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"), ""},
 		"a health check that is off":            {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=0\nGresTypes"), ""},
 		"a health check that asks who has the HCAs": {all(edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
@@ -672,54 +641,46 @@ func TestAKernelWithoutRDMAAndABadConfigurationAreErrors(t *testing.T) {
 	}
 }
 
-func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
-	const ib, eth = "/etc/nhc/nhc.conf:1: check_hw_ib 100 fails while jobs have all HCAs", "/etc/nhc/nhc.conf:1: check_hw_eth ib1 fails while a job has ib1"
+func TestWhereThereIsNoGPUNoHCAIsCalledFarFromOne(t *testing.T) {
+	s := site()
+	if found := check.Bad(s.Mapped()); len(found) > 0 {
+		t.Errorf("check says %v", found)
+	}
+}
+
+func TestNHCsChecksOfWhatJobsTakeAwayAreNamedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		conf   string
 		change func(*check.Site)
-		want   string // nothing: all is well
+		line   int // that is named; 0: none
 	}{
-		"rate":                                       {"* || check_hw_ib 100", nil, ib},
-		"rate, in shared mode":                       {"* || check_hw_ib 100", shared, ""},
-		"rate, with one that is kept":                {"* || check_hw_ib 100", func(s *check.Site) { s.Inventory.HCAs[1].Gres = "" }, ""},
-		"a node's whole name":                        {"node1.cluster.example || check_hw_ib 100", put(0o644, "proc/sys/kernel/hostname", "node1.cluster.example\n"), ib},
-		"a name that it is not":                      {"node1 || check_hw_ib 100", put(0o644, "proc/sys/kernel/hostname", "node1.cluster.example\n"), ""},
-		"an HCA":                                     {"node1 || check_hw_ib 100 mlx5_1:1", nil, "/etc/nhc/nhc.conf:1: check_hw_ib 100 mlx5_1:1 fails while a job has mlx5_1"},
-		"an HCA that jobs do not get":                {"* || check_hw_ib 100 mlx5_7:1", nil, ""},
-		"an interface":                               {"* || check_hw_eth ib1", nil, eth},
-		"an interface, shared mode":                  {"* || check_hw_eth ib1", shared, eth},
-		"an interface, where jobs get devices alone": {"* || check_hw_eth ib1", func(s *check.Site) { shared(s); s.Config.Access.Isolation = config.IsolateDevices }, "none"},
-		"an interface, where one partition's jobs get more": {"* || check_hw_eth ib1", func(s *check.Site) {
-			shared(s)
-			s.Config.Access.Isolation, s.Config.Policies = config.IsolateDevices, []config.Policy{{Silent: true, Isolation: config.IsolateNetwork}}
-		}, eth},
-		"an interface that is kept": {"* || check_hw_eth ib1", func(s *check.Site) { s.Inventory.HCAs[1].Keep = true }, ""},
-		"another interface":         {"* || check_hw_eth eno1", nil, ""},
-		"a command":                 {`node1 || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m "/Active/" /usr/sbin/ibstat fails while jobs have HCAs`},
-		"another command":           {"* || check_cmd_status -r 0 true", nil, ""},
-		"another node":              {"node2 || check_hw_ib 100", nil, ""},
-		"a comment":                 {"# * || check_hw_ib 100", nil, ""},
-		"settings":                  {"* || export MARK_OFFLINE=1\n* ||\n\n", nil, ""},
+		"rate":                             {"# HCAs\n* || check_hw_ib 400", nil, 2},
+		"rate, beside an HCA that is kept": {"* || check_hw_ib 400\n* || check_hw_ib 100 mlx5_0:1", func(s *check.Site) { s.Inventory.HCAs[1].Gres = "" }, 1},
+		"rate, in shared mode":             {"* || check_hw_ib 100", shared, 0},
+		"an interface":                     {"* || check_hw_eth ib1", nil, 1},
+		"an interface, in shared mode":     {"* || check_hw_eth ib1", shared, 1},
+		"an interface that is kept":        {"* || check_hw_eth ib1", func(s *check.Site) { s.Inventory.HCAs[1].Keep = true }, 0},
+		"another interface":                {"* || check_hw_eth eno1", nil, 0},
+		"the site's own check":             {"{node[1-9]} || check_site_ib", nil, 1},
+		"a command":                        {`node1 || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, 1},
+		"another command":                  {"* || check_cmd_status -r 0 true", nil, 0},
+		"gresnet's own":                    {"* || check_gresnet_hcas 8\n* || check_gresnet_ports 400", nil, 0},
+		"a comment":                        {"# * || check_hw_ib 100", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := site()
 			root := s.Root.(fstest.MapFS)
 			root["etc/nhc/nhc.conf"] = file(c.conf + "\n")
-			root["proc/sys/kernel/hostname"] = file("node1\n")
 			root["etc/slurm/slurm.conf"].Data = append(root["etc/slurm/slurm.conf"].Data, "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\n"...)
 			if c.change != nil {
 				c.change(&s)
 			}
 			want := "ok       health check: /etc/nhc/nhc.conf looks for nothing that jobs take away\n"
-			if c.want != "" {
-				want = "error    health check: " + c.want + "; have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE\n"
+			if c.line > 0 {
+				want = fmt.Sprintf("warning  health check: /etc/nhc/nhc.conf:%d looks for an HCA or an interface that a job may have: NHC would take it for broken; have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE\n", c.line)
 			}
-			got := printed(t, s.Run())
-			if c.want == "none" && !strings.Contains(got, "health check") {
-				return
-			}
-			if !strings.Contains(got, want) {
-				t.Errorf("%q is not in\n%s", want, got)
+			if got := about(t, "health check", s.Run()); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
@@ -771,49 +732,6 @@ func TestALoginHostNeedsThePluginOnlyWherePlugstackConfHasIt(t *testing.T) {
 		c.change(&s)
 		if got := printed(t, s.RunLogin()); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
-		}
-	}
-}
-
-// What differs must show, in the word that it is about; what jobs and hardware bring must not.
-func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
-	words := func(change func(*check.Site)) []string {
-		s := site()
-		change(&s)
-		return strings.Fields(s.Fingerprint("1.2.3"))
-	}
-	well := words(func(*check.Site) {})
-	for name, c := range map[string]struct {
-		change func(*check.Site)
-		about  []string // the words that differ
-	}{
-		"another node": {func(s *check.Site) { s.Node = "node7" }, nil},
-		"HCAs of other GUIDs": {func(s *check.Site) {
-			s.Inventory.HCAs[0].ID.GUID, s.Inventory.HCAs[0].Name = "0002:c903:00ab:ffff", "ib7"
-		}, nil},
-		"an HCA that a job has": {func(s *check.Site) {
-			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Claim, s.Inventory.HCAs[1].Chars = true, &report.Claim{Job: 7}, nil
-		}, nil},
-		"another key in gresnet.toml": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} }, []string{"config="}},
-		"another prolog":              {edit(conf, "Prolog=/usr/sbin/", "Prolog=/opt/"), []string{"slurm="}},
-		"another argument":            {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch"), []string{"slurm="}},
-		"another plugin": {func(s *check.Site) {
-			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = stamptest.Plugin("spank", 0x180b01)
-		}, []string{"plugin="}},
-		"another mode":     {func(s *check.Site) { s.Inventory.Mode = rdma.Shared }, []string{"mode="}},
-		"an HCA less":      {func(s *check.Site) { s.Inventory.HCAs = s.Inventory.HCAs[:1] }, []string{"hcas="}},
-		"no configuration": {func(s *check.Site) { s.ConfigErr = errors.New("torn") }, []string{"config="}},
-	} {
-		got := words(c.change)
-		var differ []string
-		for i := range well {
-			if got[i] != well[i] {
-				key, _, _ := strings.Cut(got[i], "=")
-				differ = append(differ, key+"=")
-			}
-		}
-		if !slices.Equal(differ, c.about) {
-			t.Errorf("%s: %v differ, want %v: %v", name, differ, c.about, got)
 		}
 	}
 }

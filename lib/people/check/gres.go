@@ -83,7 +83,7 @@ func (s Site) idle() []Finding {
 	}
 	const text = "no GPU is served by %s: each has nearer HCAs"
 	switch said := strings.Join(names, ", "); {
-	case said == "" || s.Drift != nil:
+	case said == "" || s.Drift != nil || len(s.Inventory.GPUs) == 0:
 		return nil
 	case len(s.Config.Slurm.Source) > 1:
 		return []Finding{ok("mapping", text, said)}

@@ -3,11 +3,12 @@ package check
 import (
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/people/health"
 	"gresnet/lib/slurm"
 )
 
@@ -65,45 +66,27 @@ func runs(conf slurm.Conf) bool {
 	return !idle
 }
 
-// nhc looks in NHC's configuration for checks that fail while jobs have HCAs. NHC looks for its lines by
-// the host's name.
-func (s Site) nhc(text string) (all []Finding) {
-	host, _ := fs.ReadFile(s.Root, "proc/sys/kernel/hostname")
-	for _, m := range (health.Node{Root: s.Root, Inventory: s.Inventory}).NHC(text, strings.TrimSpace(string(host))) {
-		if m.Sure {
-			all = append(all, fail("health check", "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE",
-				"%s:%d: %s fails while %s", nhcConf, m.Line, m.Check, m.Why))
-			continue
-		}
-		all = append(all, warn("health check", "GN470 have it leave out the HCAs that "+s.State+"/lent lists, or run it on idle nodes alone",
-			"%s:%d: %s may fail while jobs have HCAs: %s", nhcConf, m.Line, m.Check, m.Why))
-	}
-	if len(all) == 0 {
-		return []Finding{ok("health check", "%s looks for nothing that jobs take away", nhcConf)}
-	}
-	return all
-}
+// infiniband are words of checks that look for HCAs: NHC's own check_hw_ib, others that are called so, and
+// programs that list HCAs.
+var infiniband = regexp.MustCompile(`\b(check_(\w+_)?(ib|rdma|hcas?|infiniband|roce)(_\w+)?|ibstat|ibstatus|ibv_devinfo)\b`)
 
-// monitors names programs that watch HCAs, and would take one that is with a job for broken.
-func (s Site) monitors() (all []Finding) {
-	if s.Config.MovesNothing() {
-		return nil
-	}
-	for _, m := range (health.Node{Root: s.Root, Inventory: s.Inventory}).Find() {
-		misses := "HCAs"
-		if s.Inventory.Mode != rdma.Exclusive {
-			misses = "interfaces"
+// nhc looks in NHC's configuration for words of checks that fail while jobs have HCAs, or their interfaces.
+// Which line is for which node only NHC knows.
+func (s Site) nhc(text string) []Finding {
+	movable := s.Movable()
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if line, _, _ = strings.Cut(line, "#"); strings.Contains(line, "gresnet") {
+			continue // it asks who has which HCA
 		}
-		switch {
-		case s.Inventory.Mode != rdma.Exclusive && !m.Shared:
-			all = append(all, ok("monitor", "%s %s: it misses nothing in shared mode", m.Name, m.How))
-		case m.Acts:
-			all = append(all, warn("monitor", "GN471 gresnet(7), What other programs lose, says how to configure it", "%s %s, and may take %s that are with jobs for broken", m.Name, m.How, misses))
-		default:
-			all = append(all, ok("monitor", "%s %s: its series of %s end while jobs have them, so alerts must not fire on that", m.Name, m.How, misses))
+		names := func(word string) bool { return slices.Contains(movable, word) }
+		if s.Inventory.Mode == rdma.Exclusive && infiniband.MatchString(line) || slices.ContainsFunc(strings.Fields(line), names) {
+			return []Finding{warn("health check", "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE",
+				"%s:%d looks for an HCA or an interface that a job may have: NHC would take it for broken", nhcConf, n)}
 		}
 	}
-	return all
+	return []Finding{ok("health check", "%s looks for nothing that jobs take away", nhcConf)}
 }
 
 // counters warns of limits for what no port of the node counts.

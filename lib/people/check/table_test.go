@@ -229,7 +229,6 @@ func misconfigurations(t *testing.T) []row {
 		{"job_container.conf has `Dirs=/run`", all(edit(conf, "GresTypes", "JobContainerType=job_container/tmpfs\nGresTypes"), put(0o644, "etc/slurm/job_container.conf", "AutoBasePath=true\nBasePath=/scratch Dirs=/tmp,/run\n"))},
 		{"namespace.yaml has /run", all(edit(conf, "GresTypes", "NamespaceType=namespace/linux\nGresTypes"), put(0o644, "etc/slurm/namespace.yaml", "defaults:\n  dir_confs:\n    - path: \"/tmp\"\n    - path: \"/run\"\n"))},
 		{"jobs get user namespaces", all(edit(conf, "GresTypes", "NamespaceType=namespace/linux\nGresTypes"), put(0o644, "etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags: [CLONE_NEWUSER]\n"))},
-		{"NHC looks for HCAs that jobs have", all(edit(conf, "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nGresTypes"), put(0o644, "etc/nhc/nhc.conf", "* || check_hw_ib 100\n"))},
 		{"gresnet.toml has an unknown key", toml("[slurm]\nsources = [\"gpu\"]\n", 0o644, 0)},
 		{"users can write gresnet.toml", toml("", 0o666, 0)},
 		{"gresnet.toml is a user's", toml("", 0o644, 1000)},
@@ -329,9 +328,8 @@ const checksFoot = `
 
 | | why |
 | --- | --- |
-| whether UDP port 489 is open between nodes | it sends nothing: run ` + "`srun -N2 --gres=nic:1 ping -c 1 NODE`" + ` |
+| whether a switch or another firewall drops UDP port 489 between nodes, and whether other nodes reach srun in a job | no packet of its own leaves the node: run ` + "`srun -N2 --gres=nic:1 ping -c 1 NODE`" + ` |
 | whether slurmctld has the same slurm.conf, and has read it | it makes no RPC: ` + "`scontrol show node`" + `, ` + "`scontrol reconfigure`" + ` |
-| whether another node is configured like this one | compare ` + "`gresnet check --fingerprint`" + ` |
 | what a script of the site's calls, before a job has run | only a run tells; from then on it says what the last one left |
 | whether a link is slow, or its subnet manager gone | it looks at states of ports: NHC's ` + "`check_gresnet_ports`" + ` holds them against a rate |
 `

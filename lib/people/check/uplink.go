@@ -1,12 +1,13 @@
 package check
 
 import (
-	"fmt"
+	"cmp"
 	"io/fs"
 	"strings"
 
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 )
 
 // uplinks holds [uplink] against the node.
@@ -29,7 +30,6 @@ func (s Site) uplinks() []Finding {
 	} else {
 		all = append(all, ok(about, "%s: addresses for %d jobs, of %s%s", s.Uplinks.Kind, room, s.Uplinks.Addresses, leads(s.Uplinks)))
 	}
-	all = append(all, s.firewall()...)
 	if stub := s.stub(); stub != "" && len(s.Config.Uplink.Nameservers) == 0 {
 		all = append(all, warn(about, "GN131 name the network's in uplink.nameservers", "/etc/resolv.conf has nameserver %s, which is the job's own loopback inside: names are not resolved there", stub))
 	}
@@ -48,31 +48,19 @@ func leads(p *jobnet.Pool) string {
 	return ", out by " + strings.Join(names, ", ")
 }
 
-// firewall warns of what drops what jobs send: no table of ours can accept it for others.
+// Lost is what this node drops of what jobs and other nodes send, though it is to pass. Accept says what a
+// firewall has to accept, and Without what does not work otherwise.
+type Lost struct{ What, Accept, Without string }
+
+// firewall warns of what the node drops.
 func (s Site) firewall() (all []Finding) {
-	if !s.Uplinks.Auto {
-		return nil
-	}
-	for _, chain := range s.Drops {
-		all = append(all, warn("uplink", fmt.Sprintf("GN132 accept there what comes from %s, and established connections to it", s.Uplinks.Addresses),
-			"the chain %s drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node", chain))
-	}
-	return all
-}
-
-// Input is a chain of a firewall that drops what its node must get for jobs. Accept is the command that
-// has the chain accept it, and Without what does not work otherwise.
-type Input struct{ Chain, What, Accept, Without string }
-
-// inputs warns of what drops packets for the node itself.
-func (s Site) inputs() (all []Finding) {
 	all = s.flushes()
-	if s.InputsErr != nil {
-		return append(all, warn("firewall", "GN391 look with nft list ruleset, and iptables-legacy -S", "what it drops of jobs' packets is not known: %s", s.InputsErr))
+	if s.LostErr != nil {
+		return append(all, warn("firewall", cmp.Or(hint.Whole(s.LostErr), "GN391 look with nft list ruleset, and iptables-legacy -S"), "what it drops of jobs' packets is not known: %s", s.LostErr))
 	}
-	for _, i := range s.Inputs {
-		all = append(all, warn("firewall", fmt.Sprintf("GN392 accept that in the firewall's own configuration; to try it: %s", i.Accept),
-			"the chain %s drops %s, unless a rule of it says otherwise that cannot be read here: %s", i.Chain, i.What, i.Without))
+	for _, l := range s.Lost {
+		all = append(all, warn("firewall", "GN392 have the firewall's own configuration accept "+l.Accept+"; nft list ruleset and iptables-legacy -S show its rules",
+			"the node drops %s: %s", l.What, l.Without))
 	}
 	return all
 }

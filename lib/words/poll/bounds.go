@@ -73,6 +73,9 @@ var (
 	// again.
 	Picture = Bound{Name: "the node as it was", Most: 10 * time.Second, Least: 500 * time.Millisecond}
 
+	// Firewall: the kernel hands a packet on at once, or to a program that judges it.
+	Firewall = Bound{Name: "a packet", Most: 500 * time.Millisecond, Least: 2 * time.Millisecond}
+
 	// Slurmctld: a slurmctld that is busy is asked again, since another one that takes over is not there
 	// at once. The site's timeout bounds it.
 	Slurmctld = Bound{Name: "slurmctld", Least: 200 * time.Millisecond, Longest: 5 * time.Second, Scatter: true}

@@ -48,16 +48,17 @@ ip route add default via 192.0.2.254
 
 const elsewhere = 7777
 
-// ways are what a firewall may close, with what check says of that.
+// ways are what a firewall may close, with what check says of that. It cannot say it of what only another node
+// can send.
 var ways = []struct {
 	name    string
 	is      func() bool
 	warning string
 }{
-	{"slurmd", func() bool { return reaches("192.0.2.1", slurmd) }, " drops what jobs send to slurmd of their own node"},
-	{"out", func() bool { return reaches("192.0.2.3", elsewhere) }, " drops what is forwarded"},
-	{"peer", func() bool { return reaches("192.0.2.2", elsewhere) }, " drops what a job's other nodes send by the overlay"},
-	{"called", isCalled, " drops what Slurm sends to srun in jobs"},
+	{"slurmd", func() bool { return reaches("192.0.2.1", slurmd) }, "the node drops what jobs send to slurmd of their own node"},
+	{"out", func() bool { return reaches("192.0.2.3", elsewhere) }, "the node drops what jobs send out by eth0"},
+	{"peer", func() bool { return reaches("192.0.2.2", elsewhere) }, "the node drops what a job's other nodes send by the overlay"},
+	{"called", isCalled, ""},
 }
 
 // isCalled tells whether another node reaches a port of the job's at the node's address, as slurmctld reaches srun.
@@ -150,7 +151,7 @@ func (f firewall) names(t *testing.T, when string, shut []string) {
 	t.Helper()
 	said, _ := vm.Command(t, "gresnet check")
 	for _, w := range ways {
-		if strings.Contains(said, w.warning) != slices.Contains(shut, w.name) {
+		if w.warning != "" && strings.Contains(said, w.warning) != slices.Contains(shut, w.name) {
 			t.Errorf("%s, %s: check should name %v:\n%s\n%s", f.name, when, shut, said, rules())
 		}
 	}

@@ -1,4 +1,0 @@
-package loopback
-
-// Sockets reads the sockets of a folder that is like /proc.
-var Sockets = sockets

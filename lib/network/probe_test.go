@@ -1,0 +1,83 @@
+package network_test
+
+import (
+	"net"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gresnet/lib/network"
+	"gresnet/lib/network/virtual"
+	"gresnet/test/netnstest"
+)
+
+// The rules are nft's, or after "legacy" and "nft" those of one iptables or the other.
+func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
+	if out, err := exec.Command("../../test/need", "nftables", "iptables").CombinedOutput(); err != nil {
+		netnstest.Skip(t, "needs nft and iptables: "+string(out))
+	}
+	const input, forward = "table inet f { chain c { type filter hook input priority 0; ", "table inet f { chain c { type filter hook forward priority 0; "
+	netnstest.Slow(t)
+	for rules, want := range map[string]string{
+		"":                                    "",
+		input + "policy drop; }; }":           "slurmd overlay",
+		input + "policy drop; accept; }; }":   "",
+		input + "udp dport 489 reject; }; }":  "overlay",
+		input + "iifname eth0 drop; }; }":     "overlay",
+		input + "iifname \"job*\" drop; }; }": "slurmd",
+		input + "ct state invalid drop; }; }": "",
+		input + "ct state new tcp flags syn / fin,syn,rst,ack tcp dport 6818 reject with tcp reset; }; }":      "slurmd",
+		input + "policy drop; udp sport 600-1000 udp dport 489 accept; tcp dport vmap { 6818 : accept }; }; }": "",
+		forward + "policy drop; }; }": "out",
+		forward + "policy drop; iifname \"job*\" ip saddr 198.19.0.0/20 accept; }; }":                        "",
+		forward + "oifname eth0 drop; }; }":                                                                  "out",
+		forward + "oifname eth1 drop; }; }":                                                                  "",
+		"table ip f { chain c { type filter hook prerouting priority raw; ip saddr 198.19.0.0/16 drop; }; }": "slurmd out",
+		"legacy -P INPUT DROP":                     "slurmd overlay",
+		"legacy -P FORWARD DROP":                   "out",
+		"legacy -A FORWARD -i job+ -j REJECT":      "out",
+		"nft -A INPUT -p tcp --dport 6818 -j DROP": "slurmd",
+		"nft -A INPUT -m conntrack --ctstate NEW -p udp --dport 489 -j ACCEPT; iptables-nft -P INPUT DROP": "slurmd",
+	} {
+		home := netnstest.New(t)
+		home.Run("ip link add eth0 type veth peer name far; ip link set far up; ip address add 10.9.0.7/24 dev eth0; ip link set eth0 up; echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter")
+		if words, is := strings.CutPrefix(rules, "legacy "); is {
+			home.Run("iptables-legacy " + words)
+		} else if words, is := strings.CutPrefix(rules, "nft "); is {
+			home.Run("iptables-nft " + words)
+		} else if rules != "" {
+			home.Run("nft '" + rules + "'")
+		}
+		var by int
+		if err := home.Do(func() error {
+			i, err := net.InterfaceByName("eth0")
+			by = i.Index
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		before := home.Run("ip link; ip route; ip rule; nft -s list ruleset")
+		job, other, own := netip.MustParseAddr("198.19.15.255"), netip.MustParseAddr("10.9.0.6"), netip.MustParseAddr("10.9.0.7")
+		packets := []virtual.Packet{
+			{From: job, To: own, Protocol: virtual.TCP, FromPort: 40000, Port: 6818},
+			{From: job, To: other, Protocol: virtual.TCP, FromPort: 40000, Port: 6817},
+			{From: other, To: own, Protocol: virtual.UDP, FromPort: 600, Port: 489, By: by},
+		}
+		names := map[uint16]string{6818: "slurmd", 6817: "out", 489: "overlay"}
+		lost, err := network.Lost(home.NS, job, packets)
+		if err != nil {
+			t.Errorf("%q: %v", rules, err)
+		}
+		var got []string
+		for _, p := range lost {
+			got = append(got, names[p.Port])
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%q: lost %q, want %q", rules, got, want)
+		}
+		if diff := netnstest.Diff(before, home.Run("ip link; ip route; ip rule; nft -s list ruleset")); diff != "" {
+			t.Errorf("%q: it leaves\n%s", rules, diff)
+		}
+	}
+}
