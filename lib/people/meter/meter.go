@@ -37,15 +37,7 @@ type HCA struct {
 	Device   string // RDMA device
 	Ports    []counters.Traffic
 
-	// Of a part, whose port counts for all jobs that have parts.
-	IP  *IP
-	QPs map[QP]uint64
-}
-
-// QP names what a driver counts for all queue pairs of a job that there are now.
-type QP struct {
-	Port    uint32
-	Counter string
+	IP *IP // of a part, whose port counts for all jobs that have parts
 }
 
 // IP is what a part's own interface has carried: no RDMA, which passes it by.
@@ -69,7 +61,6 @@ type look struct {
 	sys   []*sysfs.Mounted // of jobs' namespaces
 	found Found
 	asked []*asked
-	split map[node.ID]*split
 }
 
 // asked is an HCA whose counters are read.
@@ -84,7 +75,7 @@ type asked struct {
 // Read reads the counters of all jobs' HCAs. An error about one job costs the others nothing. The calling
 // thread must be in the node's namespace.
 func Read(n *host.Host) (Found, error) {
-	l := look{node: n, known: scan.NewKnown(), split: map[node.ID]*split{}}
+	l := look{node: n, known: scan.NewKnown()}
 	home, err := scan.Open(n.Sys, l.known)
 	if err != nil {
 		return l.found, err
@@ -135,7 +126,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 	whole, parts := noted(book, of)
 	isInside := l.mode == rdma.Exclusive && len(whole) > 0
 	if isInside || len(parts) > 0 {
-		err = l.inside(dir.Netns(), func(ns *netns.NS, v *scan.View, sys *sysfs.Mounted) {
+		err = l.inside(dir.Netns(), func(v *scan.View, sys *sysfs.Mounted) {
 			if isInside {
 				find(v, whole)
 			}
@@ -145,7 +136,6 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 					part := of
 					part.Device, part.IP = c.Name, ip
 					l.found.HCAs = append(l.found.HCAs, part)
-					l.note(p.Of.Whole(), ns.String())
 				}
 			}
 		})
@@ -180,7 +170,7 @@ func noted(book *journal.Journal, of HCA) (whole []*asked, parts []*step.Child) 
 }
 
 // inside calls f in a job's namespace with a /sys that shows it, if the job has one still.
-func (l *look) inside(path string, f func(*netns.NS, *scan.View, *sysfs.Mounted)) error {
+func (l *look) inside(path string, f func(*scan.View, *sysfs.Mounted)) error {
 	ns, err := netns.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
 		return nil
@@ -200,20 +190,9 @@ func (l *look) inside(path string, f func(*netns.NS, *scan.View, *sysfs.Mounted)
 			return err
 		}
 		defer v.Close()
-		f(ns, v, sys)
+		f(v, sys)
 		return nil
 	})
-}
-
-// note notes that the last one found is a part of an HCA. Of several parts that a job has, the first one has
-// the job's queue pairs.
-func (l *look) note(id node.ID, ns string) {
-	if l.split[id] == nil {
-		l.split[id] = &split{id: id, parts: map[string]int{}}
-	}
-	if _, is := l.split[id].parts[ns]; !is {
-		l.split[id].parts[ns] = len(l.found.HCAs) - 1
-	}
 }
 
 // find finds the folders of HCAs that have none yet.
@@ -246,53 +225,32 @@ func readIP(sys *sysfs.Mounted, part *step.Child) *IP {
 	return &IP{part.Name, sent, received}
 }
 
-// reader is what reads counters of an HCA aside.
-type reader interface {
-	begin(locks string) error
-	end(until time.Time) error
-}
-
 // readAll reads the counters of all HCAs that were found. All are waited for at once, or one that does not
 // answer would cost those behind it, too.
 func (l *look) readAll() (failed error) {
-	var all []reader
-	for _, a := range l.asked {
-		if a.folder != "" { // else it goes home, or is lost
-			all = append(all, a)
-		}
-	}
-	for _, s := range l.split {
-		if d, err := l.home.Glance(s.id); err == nil {
-			s.index = d.Index
-			all = append(all, s)
-		}
-	}
+	gone := func(a *asked) bool { return a.folder == "" } // it goes home, or is lost
+	all := slices.DeleteFunc(l.asked, gone)
 	unread := make([]bool, len(all))
 	var ends sync.WaitGroup
 	until := time.Now().Add(poll.Counters)
-	for i, r := range all {
-		switch err := r.begin(l.node.State.Locks()); {
+	for i, a := range all {
+		switch err := a.begin(l.node.State.Locks()); {
 		case errors.Is(err, lock.ErrHeld):
 			unread[i] = true
 		case err != nil:
 			unread[i] = true
 			failed = hint.Join(failed, err)
 		default:
-			ends.Go(func() { unread[i] = r.end(until) != nil })
+			ends.Go(func() { unread[i] = a.end(until) != nil })
 		}
 	}
 	ends.Wait()
-	for i, r := range all {
+	for i, a := range all {
 		if unread[i] {
 			l.found.Unread++
 			continue
 		}
-		switch r := r.(type) {
-		case *asked:
-			l.found.HCAs = append(l.found.HCAs, r.HCA)
-		case *split:
-			r.share(l.found.HCAs)
-		}
+		l.found.HCAs = append(l.found.HCAs, a.HCA)
 	}
 	return failed
 }

@@ -3,7 +3,6 @@ package meter
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
-	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
@@ -165,7 +163,7 @@ func TestTheNamespaceEndsThoughALookHasItsSysOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer home.Close()
-	l := look{node: n, known: known, home: home, split: map[node.ID]*split{}}
+	l := look{node: n, known: known, home: home}
 	if err := l.lookAt(theJob, &table); err != nil {
 		t.Fatal(err)
 	}
@@ -266,25 +264,6 @@ func free(t *testing.T, n *host.Host, id node.ID) *lock.File {
 		if time.Now().After(end) {
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestWhatAProcessesQueuePairsCountIsThatOfTheJobInWhoseNamespaceItIs(t *testing.T) {
-	here, err := netns.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer here.Close()
-	ours, theirs := uint32(os.Getpid()), uint32(1<<30)
-	s := split{parts: map[string]int{"another": 0, here.String(): 1}, said: []rdma.Statistic{
-		{Port: 1, PID: ours, Counters: map[string]uint64{"rx": 3, "tx": 1}},
-		{Port: 1, PID: theirs, Counters: map[string]uint64{"rx": 100}},
-		{Port: 1, PID: ours, Counters: map[string]uint64{"rx": 4}},
-	}}
-	hcas := make([]HCA, 2)
-	s.share(hcas)
-	if want := map[QP]uint64{{1, "rx"}: 7, {1, "tx"}: 1}; hcas[0].QPs != nil || !maps.Equal(hcas[1].QPs, want) {
-		t.Errorf("%v", hcas)
 	}
 }
 

@@ -41,10 +41,6 @@ func (f Found) Page(names map[uint32]string) (*metrics.Page, error) {
 				add(metrics.RunningHardware, grown, port, counter)
 			}
 		}
-		for of, value := range h.QPs {
-			err = hint.Join(err, p.Set(metrics.RunningQPs, float64(value), strconv.FormatUint(uint64(h.Job), 10), user, h.Device,
-				strconv.FormatUint(uint64(of.Port), 10), of.Counter))
-		}
 		if h.IP != nil {
 			add(metrics.RunningIPSentBytes, h.IP.SentBytes, h.IP.Interface)
 			add(metrics.RunningIPReceivedBytes, h.IP.ReceivedBytes, h.IP.Interface)

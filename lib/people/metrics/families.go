@@ -56,7 +56,6 @@ const (
 	RunningHardware        = "gresnet_running_job_hardware_total"
 	RunningIPSentBytes     = "gresnet_running_job_ip_sent_bytes_total"
 	RunningIPReceivedBytes = "gresnet_running_job_ip_received_bytes_total"
-	RunningQPs             = "gresnet_running_job_queue_pairs"
 	RunningUnread          = "gresnet_running_job_hcas_unread"
 )
 
@@ -94,7 +93,6 @@ func running() []Family {
 		{RunningHardware, Counter, "What else has been counted for a job that runs, where it is not zero.", labels("port", "counter"), nil},
 		{RunningIPSentBytes, Counter, "What a job with a part of an HCA has sent by its interface; RDMA passes that by.", labels("interface"), nil},
 		{RunningIPReceivedBytes, Counter, "What a job with a part of an HCA has received by its interface; RDMA passes that by.", labels("interface"), nil},
-		{RunningQPs, Gauge, "What the driver counts for the queue pairs that a job with a part of an HCA has now.", labels("port", "counter"), nil},
 		{RunningUnread, Gauge, "HCAs of jobs that run whose counters were not read in time.", nil, nil},
 	}
 }
