@@ -15,7 +15,7 @@ func TestAPrologOfAHeterogeneousJobsComponentAsksForTheOthers(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "scontrol")
 	const script = `#!/bin/sh
 case "$*" in
-*-d\ 2) printf 'JobId=2 HetJobId=9 HetJobOffset=1 JobName=x\n   NodeList=node1\n   JOB_GRES=nic:1\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:1(IDX:0)\n\n' ;;
+*-d\ 2) printf 'JobId=2 HetJobId=9 HetJobOffset=1 JobName=x\n   NodeList=node1\n   Socks/Node=*\n   JOB_GRES=nic:1\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:1(IDX:0)\n   MinCPUsNode=1\n\n' ;;
 *) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1 ;;
 esac
 `
@@ -25,5 +25,5 @@ esac
 	n, _ := heldNode(t, "[slurm]\nsource = [\"scontrol\"]\nscontrol = \""+program+"\"\n")
 	n.Log = func(event.Event) {}
 	err := n.Take(t.Context(), job.Job{ID: nextJob, UID: 1000, GID: 1000, Node: "node1", Nodes: "node1", Leader: 9})
-	checkEnd(t, n, err, `where the other components of job 9 are: exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`, "")
+	checkEnd(t, n, err, `where the other components of job 9 are: exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`)
 }

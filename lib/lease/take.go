@@ -77,11 +77,26 @@ func (n *Host) takeEntitled(ctx context.Context, j job.Job, e entitlement) error
 		environment.Notify(n.Host, j, append(e.less, lacks...))
 		return nil
 	}
+	if errors.Is(err, ErrRemains) {
+		return err
+	}
 	var refusal *gres.Refusal
-	if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
+	switch {
+	case errors.As(err, &refusal):
 		return n.refuse(ctx, j, refusal)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return n.refuse(ctx, j, tooSlow(j, err))
 	}
 	return err
+}
+
+// tooSlow refuses a job whose prolog has no time left, and has undone what it did: any user can keep a node
+// busy, and so drain it.
+func tooSlow(j job.Job, err error) *gres.Refusal {
+	return &gres.Refusal{
+		Reason: gres.TooSlow, Ask: fmt.Sprintf("what job %d is to have", j.ID), Why: "the prolog's time is over: " + err.Error(),
+		Do: "GN843 the node is as it was: start the job again; if that does not help, see what keeps the node busy, or raise deadline.prolog",
+	}
 }
 
 // takeWanted takes what the sources say. lacks is what the job would have besides, if it were free.
@@ -138,11 +153,7 @@ func (n *Host) takeOrWait(ctx context.Context, j job.Job, wants []gres.Want) (pa
 		case shared != nil && errors.Is(held, errLives):
 			return nil, shared
 		case errors.Is(held, errAlive):
-			both := fmt.Errorf("%w: %w", err, held)
-			if what := hint.Whole(held); what != "" {
-				return nil, hint.With(both, what) // a sweep by name would spare that job, too
-			}
-			return nil, both
+			return nil, taken.Spared(held)
 		}
 		return nil, err
 	}

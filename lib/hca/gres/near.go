@@ -20,7 +20,8 @@ type Topology struct {
 }
 
 // Serve says of a mapping which HCA serves which GPU, if the site has not: see
-// deal. gpus are those that are asked about, and must be there.
+// deal. gpus are those that are asked about, and must be there. That Slurm has GPUs which the kernel has not, such
+// as files in gres.conf that are none, check says before a job does: were it the node's fault, each such job would drain one.
 func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	if m.ServesGPUs() {
 		return m, t.have(m, gpus)
@@ -29,7 +30,7 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 		return nil, &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: t.Unknown.Error(), Do: hint.Whole(t.Unknown)}
 	}
 	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
-		return nil, hint.With(fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), ErrNoGPU), compareGPUs)
+		return nil, &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: "the node has no GPU that can be found", Do: compareGPUs, cause: ErrNoGPU}
 	}
 	if t.Unknown != nil || len(t.GPUs) == 0 {
 		return m, nil
@@ -57,10 +58,7 @@ func (t Topology) have(m Mapping, gpus []int) error {
 		if t.has(g) || len(t.GPUs) == 0 || t.Unknown != nil || m.Names([]int{g}) {
 			continue
 		}
-		return hint.With(
-			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", indices.Format(gpus), g, t.count()),
-			compareGPUs,
-		)
+		return &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: fmt.Sprintf("there is no GPU %d, the node has %d", g, t.count()), Do: compareGPUs}
 	}
 	return nil
 }

@@ -232,7 +232,7 @@ func TestASiteThatSaysWhichGPUsIsBelieved(t *testing.T) {
 		}
 	}
 	_, err := top.Serve(m, []int{2, 7})
-	sitetest.Fault(t, err, "find the HCAs for GPUs 2,7: there is no GPU 7, the node has 4")
+	sitetest.Refusal(t, err, "the HCAs for GPUs 2,7: there is no GPU 7, the node has 4")
 }
 
 func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
@@ -242,23 +242,23 @@ func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
 	}
 }
 
-func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
+func TestAGPUThatTheNodeLacksIsTheJobsFault(t *testing.T) {
 	_, err := socketsOnly.topology(t).Serve(socketsOnly.mapping(t), []int{0, 2})
-	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
+	sitetest.Refusal(t, err, "the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
 	none := socketsOnly.topology(t)
 	none.GPUs = nil
 	_, err = none.Serve(socketsOnly.mapping(t), []int{0})
-	sitetest.Fault(t, err, "find the HCAs for GPUs 0: the node has no GPU that can be found")
+	sitetest.Refusal(t, err, "the HCAs for GPUs 0: the node has no GPU that can be found")
 	if m, err := none.Serve(nil, []int{0}); err != nil || len(m) != 0 {
 		t.Errorf("on a node that has no HCA either: %v, %v", m, err)
 	}
 }
 
-func TestAGPUOfGresConfThatTheKernelLacksIsTheNodesFaultAndServedByNone(t *testing.T) {
+func TestAGPUOfGresConfThatTheKernelLacksIsTheJobsFaultAndServedByNone(t *testing.T) {
 	top, m := socketsOnly.topology(t), socketsOnly.mapping(t)
 	top.GPUs = []node.Location{top.GPUs[1], {NUMA: -1}, top.GPUs[0]}
 	_, err := top.Serve(m, []int{1})
-	sitetest.Fault(t, err, "find the HCAs for GPUs 1: there is no GPU 1, the node has 2")
+	sitetest.Refusal(t, err, "the HCAs for GPUs 1: there is no GPU 1, the node has 2")
 	got, err := top.Serve(m, []int{0, 2})
 	if err != nil || !reflect.DeepEqual(got[0].GPUs, []int{2}) || !reflect.DeepEqual(got[1].GPUs, []int{0}) {
 		t.Errorf("got %v, %v", got, err)

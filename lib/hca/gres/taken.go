@@ -1,6 +1,8 @@
 package gres
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,18 +36,16 @@ type Holding struct {
 	Holder Holder
 }
 
-// Taken means that others hold what a job is to have: it can have it when they
+// Taken means that others hold what the job is to have: it can have it when they
 // give it back. Until then it is the fault that it wraps.
 //
-// Slurm does not start a job before what it counts for it is free, so that it is
-// not is the node's fault. What Slurm does not count, others may well hold on a
-// node that is in order: then it is the job's. A quarantined HCA without which
-// there is not enough is the node's fault either way, or jobs would go on coming
-// to a node that fails them. One that a user's process uses is nobody's fault but that
-// user's, and never the node's: any user could drain it.
+// That is the job's, also where Slurm has counted an HCA as free: a user whose job shrinks while it
+// runs (scontrol update NumNodes=) leaves HCAs that Slurm gives the next job at once, and one who holds an RDMA-CM
+// id has another job's HCA quarantined. It is the node's only if the node lacks an HCA that would be enough.
 type Taken struct {
 	By    []Holding
 	want  Want
+	why   string
 	cause error
 }
 
@@ -56,8 +56,18 @@ func (t *Taken) Shared() *Refusal {
 	if t.want.Source != config.GPU && t.want.Source != config.Node {
 		return nil
 	}
-	r := refuse(HeldByJobs, t.want, "%s", t)
+	r := refuse(HeldByJobs, t.want, "%s", t.why)
 	r.Do = "GN308 jobs that share GPUs (shards, MPS) or the node cannot share its HCAs: have one at a time ask for these"
+	return r
+}
+
+// Spared says why those who hold the HCAs were not swept, where Slurm has counted these as free.
+func (t *Taken) Spared(why error) error {
+	if !t.want.counted() || !errors.As(t.cause, new(*Refusal)) {
+		return fmt.Errorf("%w: %w", t, why)
+	}
+	r := refuse(HeldByJobs, t.want, "%s: %s", t.why, why)
+	r.Do = cmp.Or(hint.Whole(why), hint.Whole(t.cause)) // a sweep by name would spare such a job, too
 	return r
 }
 
@@ -77,33 +87,30 @@ func (w Want) counted() bool {
 // heldIndex returns an index that the job is to have, and somebody has.
 func heldIndex(w Want, by Holding) *Taken {
 	e, holder := by.Entry, by.Holder
-	t := &Taken{By: []Holding{by}, want: w}
+	t := &Taken{By: []Holding{by}, want: w, why: fmt.Sprintf("%s (%s): %s", e.HCA.Name, e, holder)}
 	switch {
 	case holder.User != "":
-		return &Taken{want: w, cause: usedBy(w, "%s (%s): %s", e.HCA.Name, e, holder)}
+		t.By, t.cause = nil, usedBy(w, "%s", t.why)
 	case holder.Quarantined != "":
-		t.cause = hint.With(
-			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			"GN189 mend what is wrong with the HCA, then run: gresnet release "+e.HCA.Name,
-		)
+		r := refuse(Quarantined, w, "%s", t.why)
+		r.Do = "GN189 mend what is wrong with the HCA, then run: gresnet release " + e.HCA.Name
+		t.cause = r
 	case w.counted():
-		t.cause = hint.With(
-			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet sweep %d", holder.Job, holder.Job),
-		)
+		r := refuse(HeldByJobs, w, "%s", t.why)
+		r.Do = fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet sweep %d", holder.Job, holder.Job)
+		t.cause = r
 	default:
-		t.cause = uncounted(w, "%s (%s): %s", e.HCA.Name, e, holder)
+		t.cause = uncounted(w, "%s", t.why)
 	}
 	return t
 }
 
 // short is a count with too few free HCAs: others hold some, or it is not known
-// which HCAs some are. short says whose fault that is: the node's, if the HCAs that
-// are quarantined or not known would have been enough.
+// which HCAs some are. That is the node's fault if those which are not known would have been enough.
 func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	var texts []string
 	var jobs []Holding // who may give theirs back
-	spoilt := len(drifted)
+	spoilt := 0
 	for _, b := range by {
 		texts = append(texts, fmt.Sprintf("%s (%s): %s", b.Entry.HCA.Name, b.Entry, b.Holder))
 		if b.Holder.Quarantined != "" {
@@ -117,20 +124,24 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 		texts = append(texts, e.Drift.Error())
 	}
 	why := fmt.Sprintf("%d of %d are free here; %s", free, all, strings.Join(texts, "; "))
-	if len(by) == 0 {
-		return hint.With(fmt.Errorf("choose %s: %s", w, why), hint.Whole(drifted[0].Drift))
+	sick := spoilt > 0 && free+spoilt >= w.Count
+	t := &Taken{By: jobs, want: w, why: why}
+	switch {
+	case len(drifted) > 0 && free+len(drifted) >= w.Count:
+		t.cause = hint.With(fmt.Errorf("choose %s: %s", w, why), hint.Whole(drifted[0].Drift))
+	case len(jobs) < len(by) && !sick:
+		t.cause = usedBy(w, "%s", why)
+	case !w.counted() && !sick:
+		t.cause = uncounted(w, "%s", why)
+	default:
+		r := refuse(HeldByJobs, w, "%s", why)
+		if sick {
+			r.Reason = Quarantined
+		}
+		r.Do = "GN191 run gresnet status: mend and release what is quarantined, and see whether the jobs still run here"
+		t.cause = r
 	}
-	used := len(jobs) < len(by)
-	if w.counted() && !used || spoilt > 0 && free+spoilt >= w.Count {
-		return &Taken{jobs, w, hint.With(
-			fmt.Errorf("choose %s: %s", w, why),
-			"GN191 run gresnet status: mend and release what is quarantined, and see whether the jobs still run here",
-		)}
-	}
-	if used {
-		return &Taken{jobs, w, usedBy(w, "%s", why)}
-	}
-	return &Taken{jobs, w, uncounted(w, "%s", why)}
+	return t
 }
 
 // usedBy refuses a job what users' processes use.

@@ -42,17 +42,20 @@ const (
 	NoSuchGres  Reason = "no_such_gres"  // a name, or a type of it, that the mapping lacks
 	NoSuchIndex Reason = "no_such_index" // an index that the mapping lacks
 	TooMany     Reason = "too_many"      // more than the node has
-	HeldByJobs  Reason = "held_by_jobs"  // what Slurm has not counted, and others have
+	HeldByJobs  Reason = "held_by_jobs"  // what other jobs have
+	Quarantined Reason = "quarantined"   // what nobody gets until an administrator releases it
 	UsedByUsers Reason = "used_by_users" // what no job has, and users' processes use
 	NoAnswer    Reason = "no_answer"     // slurmctld's, to what the job asked for
 	NoPolicy    Reason = "no_policy"     // no [[policy]] fits
 	Imitation   Reason = "imitation"     // the job's own words look like Slurm's
+	NotHere     Reason = "not_here"      // slurmctld does not have the job on this node any more
+	TooSlow     Reason = "too_slow"      // the prolog's time was over
 	Other       Reason = "other"
 )
 
 // Reasons returns all of them.
 func Reasons() []Reason {
-	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, UsedByUsers, NoAnswer, NoPolicy, Imitation, Other}
+	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, Quarantined, UsedByUsers, NoAnswer, NoPolicy, Imitation, NotHere, TooSlow, Other}
 }
 
 // Refusal is the job's fault: what it asks for cannot be had on this node,
@@ -63,9 +66,11 @@ type Refusal struct {
 	Do  string // what to do about it, if that is not the usual
 
 	Reason Reason // empty: Other
+	cause  error  // that Why says, for who asks which it is
 }
 
 func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
+func (r *Refusal) Unwrap() error { return r.cause }
 
 // Hint says whom it concerns.
 func (r *Refusal) Hint() string {

@@ -134,41 +134,41 @@ func TestCountsThatTogetherAreBeyondWhatTheNodeHas(t *testing.T) {
 	sitetest.Fault(t, two("scontrol"), "choose nic:b:2, which Slurm gave the job: "+why)
 }
 
-func TestWhatOthersHoldIsTheNodesFaultIfSlurmHasCountedIt(t *testing.T) {
+func TestWhatOthersHoldOrIsQuarantinedIsTheJobsFault(t *testing.T) {
 	const one, sick = "job 2 has it since 2026-11-21 10:31:00", "it is quarantined since job 3: it hangs"
 	for _, c := range []struct {
 		name       string
 		want       gres.Want
 		held, sick []int
-		job        bool
+		reason     gres.Reason
 		err        string
 		by         int // holders who may give it back
 	}{
-		{"a count of Slurm's", gres.Want{Gres: "nic", Count: 4, Source: "scontrol"}, []int{1}, nil, false,
-			"choose nic:4: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
-		{"a count by policy", gres.Want{Gres: "nic", Count: 4, Source: "policy"}, []int{1}, nil, true,
+		{"a count of Slurm's", gres.Want{Gres: "nic", Count: 4, Source: "scontrol"}, []int{1}, nil, gres.HeldByJobs,
+			"nic:4, which source scontrol says the job has: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
+		{"a count by policy", gres.Want{Gres: "nic", Count: 4, Source: "policy"}, []int{1}, nil, gres.HeldByJobs,
 			"nic:4, which source policy says the job has: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
-		{"a count by file, an HCA of which is sick", gres.Want{Gres: "nic", Count: 4, Source: "file"}, nil, []int{2}, false,
-			"choose nic:4: 3 of 4 are free here; mlx5_2 (nic 2): " + sick, 1},
-		{"a count by program that would not do with the sick one, either", gres.Want{Gres: "nic", Count: 4, Source: "program"}, []int{1}, []int{2}, true,
+		{"a count by file, an HCA of which is sick", gres.Want{Gres: "nic", Count: 4, Source: "file"}, nil, []int{2}, gres.Quarantined,
+			"nic:4, which source file says the job has: 3 of 4 are free here; mlx5_2 (nic 2): " + sick, 1},
+		{"a count by program that would not do with the sick one, either", gres.Want{Gres: "nic", Count: 4, Source: "program"}, []int{1}, []int{2}, gres.HeldByJobs,
 			"nic:4, which source program says the job has: 2 of 4 are free here; mlx5_1 (nic 1): " + one + "; mlx5_2 (nic 2): " + sick, 2},
-		{"an index of Slurm's", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "scontrol"}, []int{1}, nil, false,
-			"mlx5_1 (nic 1): " + one, 1},
-		{"an index by GPU", gres.Want{Gres: "nic", Indices: []int{1}, Source: "gpu"}, []int{1}, nil, false,
-			"mlx5_1 (nic 1): " + one, 1},
-		{"an index of a node that the job has to itself", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "node"}, []int{1}, nil, false,
-			"mlx5_1 (nic 1): " + one, 1},
-		{"an index by policy", gres.Want{Gres: "nic", Indices: []int{1}, Source: "policy"}, []int{1}, nil, true,
+		{"an index of Slurm's", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "scontrol"}, []int{1}, nil, gres.HeldByJobs,
+			"nic:2(IDX:0-1), which source scontrol says the job has: mlx5_1 (nic 1): " + one, 1},
+		{"an index by GPU", gres.Want{Gres: "nic", Indices: []int{1}, Source: "gpu"}, []int{1}, nil, gres.HeldByJobs,
+			"nic:1(IDX:1), which source gpu says the job has: mlx5_1 (nic 1): " + one, 1},
+		{"an index of a node that the job has to itself", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "node"}, []int{1}, nil, gres.HeldByJobs,
+			"nic:2(IDX:0-1), which source node says the job has: mlx5_1 (nic 1): " + one, 1},
+		{"an index by policy", gres.Want{Gres: "nic", Indices: []int{1}, Source: "policy"}, []int{1}, nil, gres.HeldByJobs,
 			"nic:1(IDX:1), which source policy says the job has: mlx5_1 (nic 1): " + one, 1},
-		{"an index by policy that is sick", gres.Want{Gres: "nic", Indices: []int{2}, Source: "policy"}, nil, []int{2}, false,
-			"mlx5_2 (nic 2): " + sick, 1},
+		{"an index by policy that is sick", gres.Want{Gres: "nic", Indices: []int{2}, Source: "policy"}, nil, []int{2}, gres.Quarantined,
+			"nic:1(IDX:2), which source policy says the job has: mlx5_2 (nic 2): " + sick, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held, c.sick...), nil)
-			if c.job {
-				sitetest.Refusal(t, err, c.err)
-			} else {
-				sitetest.Fault(t, err, c.err)
+			sitetest.Refusal(t, err, c.err)
+			var refusal *gres.Refusal
+			if errors.As(err, &refusal) && refusal.Reason != c.reason {
+				t.Errorf("refused for %s, want %s", refusal.Reason, c.reason)
 			}
 			var taken *gres.Taken
 			if len(got) != 0 || !errors.As(err, &taken) || len(taken.By) != c.by {

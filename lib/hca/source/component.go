@@ -73,16 +73,27 @@ func parseComponents(text string, leader uint32, names []string) (all []componen
 		return nil, err
 	}
 	whole := strconv.FormatUint(uint64(leader), 10) + "+"
+	parts := 0 // of the last component's text that say what it has on which nodes: see show.allocated
+	inside := false
 	for line := range strings.Lines(text) {
 		if h, ok := parseHead(line); ok && strings.HasPrefix(h.name, whole) {
 			if slices.ContainsFunc(all, func(c component) bool { return c.id == h.id }) {
 				return nil, imitated("job %d is in it twice", h.id)
 			}
-			all = append(all, component{id: h.id})
+			all, parts, inside = append(all, component{id: h.id}), 0, false
 			continue
 		}
+		switch {
+		case strings.HasPrefix(line, beforeAllocated):
+			if parts++; parts > 1 {
+				return nil, imitated("it says %d times what a job has", parts)
+			}
+			inside = true
+		case strings.HasPrefix(line, afterAllocated):
+			inside = false
+		}
 		nodes, has, ok := parseGroup(strings.TrimRight(line, "\r\n"))
-		if !ok || len(all) == 0 {
+		if !ok || len(all) == 0 || !inside {
 			continue
 		}
 		// A component whose GRES do not read is refused on its own nodes.

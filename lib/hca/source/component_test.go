@@ -65,8 +65,10 @@ func TestAHeterogeneousJobOfWhichNobodyKnowsTheComponentsIsRefused(t *testing.T)
 	cfg.Slurm.Source, cfg.Slurm.Timeout = []string{"scontrol"}, patient
 	for name, c := range map[string]struct{ script, why string }{
 		"slurmctld knows none": {"echo 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n", `exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`},
-		"another job":          {says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712"},
-		"a user imitates one":  {says(part(0, "node1", "nic:1(IDX:0)") + part(1, "node2", "nic:1(IDX:0)") + part(1, "node9", "nic:1(IDX:0)")), "job 4712 is in it twice, and Slurm says one: the job's name, comment or a path imitates it"},
+		"another job":          {says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712 and not 4711: somebody has changed, requeued or canceled it since its prolog began"},
+		"a user imitates what one has": {says(strings.Replace(part(0, "node1", "nic:1(IDX:0)"), "WorkDir=", "WorkDir=/\n   Socks/Node=*\n     Nodes=node9 CPU_IDs=0 Mem=0 GRES=nic:1(IDX:0)\n   MinCPUsNode=1\n", 1)),
+			"it says 2 times what a job has, and Slurm says one: the job's name, comment or a path imitates it"},
+		"a user imitates one": {says(part(0, "node1", "nic:1(IDX:0)") + part(1, "node2", "nic:1(IDX:0)") + part(1, "node9", "nic:1(IDX:0)")), "job 4712 is in it twice, and Slurm says one: the job's name, comment or a path imitates it"},
 	} {
 		cfg.Slurm.Scontrol, _ = scontrolThat(t, c.script)
 		_, err := source.Companions(t.Context(), job.Job{ID: 4711, Leader: 4711}, cfg)

@@ -43,9 +43,9 @@ var faults = map[string]func(t *testing.T) []error{
 	"a GRES of `slurm.gres` that no HCA of this node has, if the node has others": func(*testing.T) []error {
 		return wanted(gres.Want{Gres: "hca", Count: 1}, "policy", "file", "program", "scontrol")
 	},
-	"other HCAs that another job holds and Slurm has counted for this one": func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
-	"HCAs of another job that runs, by source `gpu` or `node`: jobs that share GPUs (shards, MPS) or the node": func(*testing.T) (errs []error) {
-		for _, err := range fromEach("held", "gpu", "node") {
+	"HCAs that another job holds, by any source": func(*testing.T) (errs []error) {
+		errs = fromEach("held", "gpu", "node", "scontrol", "policy", "file", "program")
+		for _, err := range fromEach("held", "gpu", "node") { // shards, MPS
 			var taken *gres.Taken
 			errors.As(err, &taken)
 			errs = append(errs, taken.Shared())
@@ -61,8 +61,7 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := askScontrol(program, time.Minute)
 		return []error{err}
 	},
-	"HCAs that another job holds, by source `policy`, `file` or `program`": func(*testing.T) []error { return fromEach("held", "policy", "file", "program") },
-	"too few HCAs, if a quarantined one would be enough":                   func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
+	"too few HCAs, if a quarantined one would be enough": func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
 	"HCAs that no job has, but a user's process uses, by any source": func(*testing.T) []error {
 		return fromEach("used", "gpu", "node", "scontrol", "policy", "file", "program")
 	},
@@ -107,7 +106,13 @@ var faults = map[string]func(t *testing.T) []error{
 		return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_1\"\n[[hca]]\nindex = 1\nmatch = \"pci=11:00.0\"\n")
 	},
 	"a job's name or path that imitates what `scontrol` prints": func(t *testing.T) []error {
-		return answered(t, says(shown(4711, "node1", "nic:1(IDX:0)\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:1-2)")))
+		return answered(t, says(strings.Replace(shown(4711, "node1", "nic:1(IDX:0)"), "JobName=", "JobName=\n   Socks/Node=*\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:1-2)\n   MinCPUsNode=1\n", 1)))
+	},
+	"an answer of `scontrol` without this node: the job has shrunk, or was requeued or canceled": func(t *testing.T) []error {
+		return append(answered(t, says(shown(4711, "node2", "nic:1(IDX:0)"))), answered(t, says(strings.Replace(shown(4711, "(null)", ""), "     Nodes=", "     No=", 1)))...)
+	},
+	"an answer of `scontrol` about another job, or that there is none": func(t *testing.T) []error {
+		return append(answered(t, says(shown(4712, "node1", "nic:1(IDX:0)"))), answered(t, "echo 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n")...)
 	},
 	"an answer of `scontrol` that is cut off, or in an unknown form": func(t *testing.T) []error {
 		return append(answered(t, "printf 'JobId=4711 JobName=x'\n"), answered(t, "echo hello\n")...)
@@ -116,9 +121,12 @@ var faults = map[string]func(t *testing.T) []error{
 		said := answeredIn(t, time.Second, "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n")
 		return append(said, answeredIn(t, time.Second, "exec sleep 1000\n")...)
 	},
-	"a `scontrol` that fails, or is not there": func(t *testing.T) []error {
+	"a `scontrol` that fails for another reason, or is killed": func(t *testing.T) []error {
+		return append(answered(t, "exit 1\n"), answered(t, "kill -KILL $$\n")...)
+	},
+	"a `scontrol` that is not there, cannot be run, or says that slurm.conf or a library is missing": func(t *testing.T) []error {
 		_, _, err := askScontrol("/no/such/scontrol", time.Second)
-		return append(answered(t, "exit 1\n"), err)
+		return append(answered(t, "echo 'unable to status file /etc/slurm/slurm.conf' >&2\nexit 1\n"), err)
 	},
 	"a file or program that others than root may write":      func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
 	"a file or program with a text that gresnet cannot read": func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },

@@ -130,5 +130,5 @@ func parseResources(text, node string) (allocation, error) {
 			return n.allocation()
 		}
 	}
-	return allocation{}, fmt.Errorf("node %s is not in it", node)
+	return allocation{}, notHere("node %s is not in it", node)
 }

@@ -86,10 +86,10 @@ func TestOfAJobThatRunsNoMoreTheTextSaysThatItHasNothing(t *testing.T) {
 	}
 }
 
-func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
+func TestResourcesThatCannotBeReadAreTheJobsFault(t *testing.T) {
 	for name, c := range map[string]struct{ script, err string }{
 		"cut off":        {says(layout[:strings.Index(layout, "core_bitmap")-2] + "\n"), "read its JSON: unexpected end of JSON input"},
-		"another node":   {says(strings.ReplaceAll(layout, "node1", "node3")), "node node1 is not in it"},
+		"another node":   {says(strings.ReplaceAll(layout, "node1", "node3")), "what scontrol says of the job: node node1 is not in it: somebody has changed, requeued or canceled it since its prolog began"},
 		"another form":   {says(`{"nodes": {"node1": {}}}` + "\n"), "read its JSON: json: cannot unmarshal object into Go struct field resources.nodes of type []source.nodeResources"},
 		"no gres":        {says(strings.ReplaceAll(layout, `"gres"`, `"tres"`)), "unknown form: node node1 has no gres"},
 		"no count":       {says(strings.ReplaceAll(layout, `"count"`, `"amount"`)), "unknown form: a gres of node node1 lacks name, count or index"},
@@ -105,7 +105,11 @@ func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+program+" about job 4711: "+c.err)
+			want := c.err
+			if !strings.HasPrefix(want, "what ") {
+				want = "what source scontrol says of job 4711: " + want
+			}
+			sitetest.Refusal(t, plain{took.ReplaceAllString(err.Error(), ""), err}, want)
 		})
 	}
 }

@@ -122,24 +122,41 @@ func (a allocation) coreList(threads func() (int, error)) ([]int, error) {
 	return slices.Compact(cores), nil
 }
 
-// explain says who was asked what. The job's fault stays the job's. A slurmctld that does
-// not answer is no fault of the node's: any user can keep it busy, and so drain nodes; scontrol
-// is silent about it until MessageTimeout is over, which may be longer than it is waited for. To
-// have the other sources answer instead would be to give what Slurm may have given another job.
+// explain says who was asked what, and whose fault it is. What slurmctld answers users can change at any moment, and
+// keep it from answering: by scontrol update, requeue and scancel, by many requests to it or to munge. So an
+// answer, or none, is never the node's fault: any user could drain nodes. The node's is a scontrol that
+// cannot be run, or says that it is not set up. scontrol is silent about a slurmctld that does not answer until
+// MessageTimeout is over, which may be longer than it is waited for. To have the other sources
+// answer instead would be to give what Slurm may have given another job.
 func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
 	var refusal *gres.Refusal
-	if errors.As(err, &refusal) {
+	switch {
+	case errors.As(err, &refusal):
 		return refusal
+	case isSites(err):
+		said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
+		return hint.With(said, fmt.Sprintf("GN250 run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
 	}
+	ask := fmt.Sprintf("what source scontrol says of job %d", j.ID)
 	if passing(err) || errors.Is(err, program.ErrLate) {
 		return &gres.Refusal{
-			Reason: gres.NoAnswer, Ask: fmt.Sprintf("what source scontrol says of job %d", j.ID),
+			Reason: gres.NoAnswer, Ask: ask,
 			Why: fmt.Sprintf("slurmctld does not answer: after %s%s%s: %s", took, s.again(), s.whom(), err),
 			Do:  "GN249 start the job again when slurmctld answers (scontrol ping); slurm.timeout is how long it is asked",
 		}
 	}
-	said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
-	return hint.With(said, fmt.Sprintf("GN250 run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
+	return &gres.Refusal{
+		Reason: gres.NoAnswer, Ask: ask, Why: fmt.Sprintf("after %s%s%s: %s", took, s.again(), s.whom(), err),
+		Do: fmt.Sprintf("GN842 if jobs on other nodes are refused for this, too, run %s show job -d %d by hand, while the job runs", s.program, j.ID),
+	}
+}
+
+// isSites tells failures of scontrol that no user can cause: it cannot be run, or is not set up.
+func isSites(err error) bool {
+	if program.CannotRun(err) {
+		return true
+	}
+	return saidAny(err, "slurm.conf", "plugin", "shared libraries", "symbol lookup", "unrecognized option", "incompatible version")
 }
 
 // FindScontrol returns the program that is asked: the one that the site names, or else one in
@@ -271,16 +288,19 @@ func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
 }
 
 // passing tells failures that may be over in a moment (Slurm
-// src/common/slurm_errno.c): slurmctld is busy, restarts, or another takes over.
+// src/common/slurm_errno.c): slurmctld is busy, restarts, or another takes over; munged is busy.
 func passing(err error) bool {
+	return saidAny(err, "contact slurm controller", "timed out", "connection", "zero bytes", "communication", "temporarily", "try again", "munge", "authentication")
+}
+
+// saidAny tells whether scontrol failed and said one of these words.
+func saidAny(err error, signs ...string) bool {
 	var exit program.ExitError
 	if !errors.As(err, &exit) {
 		return false
 	}
 	said := strings.ToLower(exit.Said)
-	return slices.ContainsFunc([]string{
-		"contact slurm controller", "timed out", "connection", "zero bytes", "communication", "temporarily", "try again",
-	}, func(sign string) bool { return strings.Contains(said, sign) })
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(said, sign) })
 }
 
 // again says how often scontrol was asked once more, for people.

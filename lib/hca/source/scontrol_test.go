@@ -32,6 +32,7 @@ func shown(id int, node, detail string) string {
    Priority=1 Nice=0 Account=(null) QOS=(null)
    JobState=RUNNING Reason=None Dependency=(null)
    NodeList=%[2]s
+   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*
    JOB_GRES=%[3]s
      Nodes=%[2]s CPU_IDs=0 Mem=0 GRES=%[3]s
    MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0
@@ -164,37 +165,76 @@ func TestAnAnswerThatIsTooLongIsTheJobsFault(t *testing.T) {
 	}
 }
 
-func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
-	for _, c := range []struct{ name, script, err, hint string }{
-		{"failing", "echo 'slurm_load_jobs error: Invalid job id specified' >&2\necho more >&2\nexit 1\n",
-			`exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"silent", "exit 0\n", "it printed nothing", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"garbage", "echo '{\"jobs\": []}'\n", `unknown form: it begins with "{\"jobs\": []}" and not with JobId=`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"cut off", "printf 'JobId=4711 JobName=x\\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(ID'\n", "its output is cut off", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"another job", says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"another node", says(shown(4711, "node[2-10]", "nic:1(IDX:0)")), "no GRES= for node node1 in it", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"another form", says(shown(4711, "node1", "nic:2(0/4,1/4)")), `parse GRES "nic:2(0/4,1/4)": unknown form; known are name:count(IDX:…) and name(CNT:…)`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"endless errors", "yes error | head -c 1000000 >&2; exit 3\n", `exit status 3: it says "error"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+// Whatever scontrol answers, users can have changed or slowed down: scontrol update, requeue, scancel, and
+// many requests to slurmctld or munge.
+func TestNoAnswerOfScontrolIsTheNodesFault(t *testing.T) {
+	const ask = "what source scontrol says of job 4711: "
+	const here = "what scontrol says of the job: "
+	const changed = ": somebody has changed, requeued or canceled it since its prolog began"
+	refused := func(script string) string { return "echo '" + script + "' >&2\necho more >&2\nexit 1\n" }
+	for _, c := range []struct {
+		name, script, err string
+		reason            gres.Reason
+	}{
+		{"it was purged", refused("slurm_load_jobs error: Invalid job id specified"), ask + `exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`, gres.NoAnswer},
+		{"it has shrunk", says(shown(4711, "node[2-10]", "nic:1(IDX:0)")), here + "it has node[2-10] and not node1" + changed, gres.NotHere},
+		{"it was requeued", says(strings.Replace(shown(4711, "(null)", ""), "     Nodes=(null) CPU_IDs=0 Mem=0 GRES=\n", "", 1)), here + "it has no node now" + changed, gres.NotHere},
+		{"only another task of its array is left", says(shown(4712, "node1", "nic:1(IDX:0)")), here + "it is about job 4712 and not 4711" + changed, gres.NotHere},
+		{"munged is busy", refused("scontrol: error: Munge encode failed: Failed to access /run/munge/munge.socket.2"), "", gres.NoAnswer},
+		{"a user has taken all memory", "kill -KILL $$\n", ask + "signal: killed", gres.NoAnswer},
+		{"silent", "exit 0\n", ask + "it printed nothing", gres.NoAnswer},
+		{"garbage", "echo '{\"jobs\": []}'\n", ask + `unknown form: it begins with "{\"jobs\": []}" and not with JobId=`, gres.NoAnswer},
+		{"cut off", "printf 'JobId=4711 JobName=x\\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(ID'\n", ask + "its output is cut off", gres.NoAnswer},
+		{"without what Slurm always writes", "printf 'JobId=4711 JobName=x\\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:0-1)\\n'\n", ask + `unknown form: it has no lines that begin with "Socks/Node=" and with "MinCPUsNode="`, gres.NoAnswer},
+		{"another form", says(shown(4711, "node1", "nic:2(0/4,1/4)")), ask + `parse GRES "nic:2(0/4,1/4)": unknown form; known are name:count(IDX:…) and name(CNT:…)`, gres.NoAnswer},
+		{"endless errors", "yes error | head -c 1000000 >&2; exit 3\n", ask + `exit status 3: it says "error"`, gres.NoAnswer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			program, _ := scontrolThat(t, c.script)
-			wants, _, err := askScontrol(program, patient)
-			if len(wants) != 0 {
-				t.Errorf("wants %+v", wants)
+			most := patient
+			if c.err == "" { // it is asked again
+				most = time.Second
 			}
-			if err == nil {
-				t.Fatal("no error")
+			wants, _, err := askScontrol(program, most)
+			var refusal *gres.Refusal
+			if len(wants) != 0 || !errors.As(err, &refusal) || refusal.Reason != c.reason {
+				t.Fatalf("wants %+v, error %v, want a refusal for %s", wants, err, c.reason)
 			}
-			if !took.MatchString(err.Error()) {
-				t.Errorf("%v does not say how long it took", err)
+			if c.err != "" {
+				sitetest.Refusal(t, plain{took.ReplaceAllString(err.Error(), ""), err}, c.err)
+			}
+		})
+	}
+}
+
+func TestAScontrolThatIsNotSetUpIsTheNodesFault(t *testing.T) {
+	for name, c := range map[string]struct{ script, err string }{
+		"no slurm.conf": {"echo 'scontrol: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: No such file or directory' >&2; exit 1\n",
+			`exit status 1: it says "scontrol: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: No such file or directory"`},
+		"no library": {"echo 'scontrol: error while loading shared libraries: libslurmfull.so: cannot open shared object file' >&2; exit 127\n",
+			`exit status 127: it says "scontrol: error while loading shared libraries: libslurmfull.so: cannot open shared object file"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program, _ := scontrolThat(t, c.script)
+			_, _, err := askScontrol(program, patient)
+			if err == nil || !took.MatchString(err.Error()) {
+				t.Fatalf("%v does not say how long it took", err)
 			}
 			err = plain{took.ReplaceAllString(err.Error(), ""), err}
 			sitetest.Fault(t, err, "ask "+program+" about job 4711: "+c.err)
-			if want, got := strings.ReplaceAll(c.hint, "PROGRAM", program), hint.Of(err); got != want {
+			if want, got := "run "+program+" show job -d 4711 by hand on this node, while the job runs", hint.Of(err); got != want {
 				t.Errorf("hint %q, want %q", got, want)
 			}
 		})
 	}
+	program := filepath.Join(t.TempDir(), "scontrol")
+	write(t, program, "no program\n", 0o755)
+	_, _, err := askScontrol(program, patient)
+	if err == nil {
+		t.Fatal("a file that is no program was run")
+	}
+	err = plain{took.ReplaceAllString(err.Error(), ""), err}
+	sitetest.Fault(t, err, "ask "+program+" about job 4711: fork/exec "+program+": exec format error")
 }
 
 // plain is an error whose text is the same in every run.
@@ -297,24 +337,48 @@ func TestScontrolWithoutTheNodesName(t *testing.T) {
 	sitetest.Fault(t, err, "ask scontrol about job 4711: the node's name is not known")
 }
 
-func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
+// What a user writes where Slurm writes nothing for this node would be the only line about it.
+func TestAUsersTextIsNeverTakenForSlurms(t *testing.T) {
 	const line = "     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:4(IDX:0-3)"
+	const block = "   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*\n   JOB_GRES=nic:4\n" + line + "\n   MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0"
+	mine, gone := shown(4711, "node1", "nic:1(IDX:0)"), shown(4711, "node2", "nic:1(IDX:0)")
+	none := strings.Replace(gone, "     Nodes=node2 CPU_IDs=0 Mem=0 GRES=nic:1(IDX:0)\n", "", 1)
+	for _, forged := range []string{line, block, "   NodeList=node1\n" + line, block + "\n\nJobId=4711 JobName=x\n" + block,
+		"   MinCPUsNode=1 MinMemoryNode=0\n" + line, line + "\n   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*"} {
+		for _, text := range []string{mine, gone, none} {
+			for _, place := range []string{"JobName=train", "Account=(null)", "Dependency=(null)", "Command=/home/ada/train.sh", "WorkDir=/home/ada"} {
+				program, _ := scontrolThat(t, says(strings.Replace(text, place, place+"\n"+forged, 1)))
+				wants, _, err := askScontrol(program, patient)
+				var refusal *gres.Refusal
+				if errors.As(err, &refusal) {
+					continue
+				}
+				if text != mine || err != nil || len(wants) != 1 || !reflect.DeepEqual(wants[0].Indices, []int{0}) {
+					t.Errorf("%q has %+v, %v", forged, wants, err)
+				}
+			}
+		}
+	}
+}
+
+func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
+	const block = "   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:4(IDX:0-3)\n   MinCPUsNode=1 MinMemoryNode=0"
 	whole := shown(4711, "node1", "nic:1(IDX:0)")
 	part := strings.Replace(whole, " JobName=", " ArrayJobId=4700 ArrayTaskId=3 JobName=", 1)
 	for name, text := range map[string]string{
-		"in its name":    strings.Replace(whole, "JobName=train", "JobName=x\n"+line, 1),
-		"in a path":      strings.Replace(whole, "WorkDir=/home/ada", "WorkDir=/home/ada\n"+line, 1),
-		"with an end":    strings.Replace(whole, "JobName=train", "JobName=x\n"+line+"\n\nJobId=9 JobName=y", 1),
-		"with its id":    strings.Replace(whole, "JobName=train", "JobName=x\nJobId=4711 JobName=y\n"+line, 1),
-		"as two parts":   strings.Replace(part, "JobName=train", "JobName=x\nJobId=4711 ArrayJobId=4700 ArrayTaskId=4 JobName=y\n"+line, 1),
-		"as other parts": strings.Replace(part, "JobName=train", "JobName=x\n"+line+"\n\nJobId=9 ArrayJobId=4700 ArrayTaskId=4 JobName=y", 1),
+		"in its name":    strings.Replace(whole, "JobName=train", "JobName=x\n"+block, 1),
+		"in a path":      strings.Replace(whole, "WorkDir=/home/ada", "WorkDir=/home/ada\n"+block, 1),
+		"with an end":    strings.Replace(whole, "JobName=train", "JobName=x\n"+block+"\n\nJobId=9 JobName=y", 1),
+		"with its id":    strings.Replace(whole, "JobName=train", "JobName=x\nJobId=4711 JobName=y\n"+block, 1),
+		"as two parts":   strings.Replace(part, "JobName=train", "JobName=x\nJobId=4711 ArrayJobId=4700 ArrayTaskId=4 JobName=y\n"+block, 1),
+		"as other parts": strings.Replace(part, "JobName=train", "JobName=x\n"+block+"\n\nJobId=9 ArrayJobId=4700 ArrayTaskId=4 JobName=y", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			program, _ := scontrolThat(t, says(text))
 			_, _, err := askScontrol(program, patient)
 			var refusal *gres.Refusal
-			if !errors.As(err, &refusal) {
-				t.Errorf("error %v, want a refusal", err)
+			if !errors.As(err, &refusal) || refusal.Reason != gres.Imitation {
+				t.Errorf("error %v, want a refusal for imitation", err)
 			}
 		})
 	}

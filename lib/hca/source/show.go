@@ -15,10 +15,11 @@ import (
 // (Slurm src/scontrol/info_job.c:_sprint_job_info).
 //
 // Parts of it are what the job's user wrote, line ends and all: name, account,
-// comment, paths. A user could so write lines that look like Slurm's. What is
-// read here cannot be had that way: only the beginning of the first line, which
-// comes before anything of the user's, says whose text it is; and if more than
-// the one line that Slurm writes is about this node, the job is refused.
+// comment, paths, features. A user could so write lines that look like Slurm's, also
+// where Slurm writes none: of a job that has left this node meanwhile. Two things
+// are read, which cannot be had that way: the beginning of the first line, which
+// comes before anything of the user's and says whose text it is, and the lines
+// between two that Slurm always writes (see allocated).
 type show struct {
 	head head
 	text string
@@ -64,7 +65,7 @@ func (s show) several(id uint32) error {
 		name = h.name
 	}
 	if name == "" {
-		return fmt.Errorf("job %d is not in it", id)
+		return notHere("job %d is not in it", id)
 	}
 	return errSeveral{ask: name}
 }
@@ -97,7 +98,7 @@ func parseAlone(text string) (show, error) {
 
 func (s show) about(id uint32) error {
 	if s.head.id != id {
-		return fmt.Errorf("it is about job %d", s.head.id)
+		return notHere("it is about job %d and not %d", s.head.id, id)
 	}
 	return nil
 }
@@ -134,27 +135,70 @@ func partName(whole, part string) string {
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
+// Slurm writes these lines of every job, in all versions from 22.05 to 26.05. Between them it writes what the job
+// has on which nodes, and nothing that users write.
+const (
+	beforeAllocated = "   Socks/Node="
+	afterAllocated  = "   MinCPUsNode="
+)
+
+// allocated returns the lines that say what the job has on which nodes. Its user can add lines elsewhere that
+// look like them, but can take no line of Slurm's away. So those between are Slurm's own if each of the two is there
+// once; else the user has imitated them.
+func (s show) allocated() (lines []string, err error) {
+	before, after := 0, 0
+	for line := range strings.Lines(s.text) {
+		switch {
+		case strings.HasPrefix(line, beforeAllocated):
+			before++
+		case strings.HasPrefix(line, afterAllocated):
+			after++
+		case before == 1 && after == 0:
+			lines = append(lines, strings.TrimRight(line, "\r\n"))
+		}
+	}
+	switch {
+	case before > 1 || after > 1:
+		return nil, imitated("%d lines are like %q and %d like %q", before, strings.TrimSpace(beforeAllocated), after, strings.TrimSpace(afterAllocated))
+	case before+after < 2:
+		return nil, fmt.Errorf("unknown form: it has no lines that begin with %q and with %q", strings.TrimSpace(beforeAllocated), strings.TrimSpace(afterAllocated))
+	}
+	return lines, nil
+}
+
 // detail returns what the job has on each of the group of nodes that a node is in.
 func (s show) detail(node string) (allocation, error) {
-	var found []allocation
-	for line := range strings.Lines(s.text) {
-		nodes, has, ok := parseGroup(strings.TrimRight(line, "\r\n"))
+	lines, err := s.allocated()
+	if err != nil {
+		return allocation{}, err
+	}
+	var elsewhere []string
+	for _, line := range lines {
+		nodes, has, ok := parseGroup(line)
 		if !ok {
 			continue
 		}
-		// A list that cannot be read may be the user's. If it is Slurm's, this
-		// node is not found, which is an error.
 		if list, err := slurm.ParseHostlist(nodes); err == nil && list.Contains(node) {
-			found = append(found, has)
+			return has, nil
 		}
+		elsewhere = append(elsewhere, nodes)
 	}
-	switch len(found) {
-	case 0:
-		return allocation{}, fmt.Errorf("no GRES= for node %s in it", node)
-	case 1:
-		return found[0], nil
+	if len(elsewhere) == 0 {
+		return allocation{}, notHere("it has no node now")
 	}
-	return allocation{}, imitated("%d lines have GRES for node %s", len(found), node)
+	return allocation{}, notHere("it has %s and not %s", hint.Clip(strings.Join(elsewhere, ",")), node)
+}
+
+// notHere refuses a job that slurmctld does not have on this node any more. Its user can change that while
+// its prolog runs: scontrol update ReqNodeList= or NumNodes=, requeue, scancel.
+func notHere(format string, a ...any) *gres.Refusal {
+	return &gres.Refusal{
+		Reason: gres.NotHere,
+
+		Ask: "what scontrol says of the job",
+		Why: fmt.Sprintf(format, a...) + ": somebody has changed, requeued or canceled it since its prolog began",
+		Do:  "GN841 nothing is wrong with this node: start the job again, and change its size only while it waits or when it runs",
+	}
 }
 
 // parseGroup parses "     Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=nic:1(IDX:0)".

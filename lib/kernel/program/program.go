@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -142,6 +144,14 @@ func judge(ctx context.Context, err error, out, problems *bounded) error {
 		return ctx.Err()
 	}
 	return ExitError{err, said}
+}
+
+// CannotRun tells whether a program could not be started because of what it is. That there are too many
+// processes, or no memory, is another matter: users can cause that.
+func CannotRun(err error) bool {
+	var start *fs.PathError
+	return errors.As(err, &start) && !slices.ContainsFunc([]error{syscall.EAGAIN, syscall.ENOMEM, syscall.ENFILE, syscall.EMFILE},
+		func(scarce error) bool { return errors.Is(err, scarce) })
 }
 
 // bounded keeps what is written to it up to a size. What is more is dropped, or

@@ -573,7 +573,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		},
 			"error    slurm.source: find scontrol: there is none; set slurm.scontrol"},
 		"GPUs that the kernel does not show": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.Scontrol, config.GPU} },
-			"error    gres.conf: it has 8 gpu for this node, the kernel has 0: a job with GPU 0 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
+			"error    gres.conf: it has 8 gpu for this node, the kernel has 0: a job with GPU 0 is refused; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs that the kernel does not show and the configuration deals out": {func(s *check.Site) {
 			s.Config.Slurm.Source, s.Config.HCAs = []string{config.Scontrol, config.GPU}, []config.HCA{{GPUs: []int{0}}}
 		}, ""},
@@ -584,7 +584,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		},
 			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),
-			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
+			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 is refused; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs in another order": {func(s *check.Site) {
 			gpus(8, nil)(s)
 			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0,2-7]")(s)

@@ -72,6 +72,9 @@ func (s Site) Mapped() []Finding {
 
 // idle names the HCAs that serve no GPU: each GPU has nearer ones.
 func (s Site) idle() []Finding {
+	if len(s.Inventory.GPUs) == 0 {
+		return nil
+	}
 	var names []string
 	for _, h := range s.Inventory.HCAs {
 		serves := func(o report.HCA) bool { // it, or another part of the same HCA
@@ -138,7 +141,7 @@ func (s Site) gpus(lines, conf slurm.Conf) []Finding {
 	case len(said.Devices) == 0:
 		return nil
 	case lacks >= 0 || len(have) == 0:
-		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(said.Devices), len(have), max(lacks, 0))}
+		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d is refused", len(said.Devices), len(have), max(lacks, 0))}
 	case !said.Silent(have):
 		return []Finding{ok(about, "%d gpu", len(order))}
 	case !slices.IsSortedFunc(have, func(a, b sysfs.GPU) int { return a.Minor - b.Minor }):

@@ -89,9 +89,11 @@ func survives(t *testing.T, before string, damage func()) (out string, code int)
 	if now := quarantined(t); now != held {
 		t.Errorf("another epilog changed what is quarantined from %q to %q", held, now)
 	}
-	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0,1"); code != 1 || !strings.Contains(out, "it is quarantined since job 900060") {
-		t.Errorf("a later prolog: exit %d: %s", code, out)
+	vm.Must(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0,1")
+	if env := vm.Run(t, "cat /run/gresnet/jobs/900061/env"); !strings.Contains(env, "\nGRESNET_REFUSED=") || !strings.Contains(env, "it is quarantined since job 900060") {
+		t.Errorf("a later prolog's lease: %s", env)
 	}
+	vm.Must(t, "epilog", "SLURM_JOB_ID=900061")
 	vm.Run(t, "mkdir -p "+vm.DamageLease)
 	if err := os.WriteFile(vm.DamageJournal, whole, 0o600); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ type blame struct {
 
 // shows returns a scontrol that says what the job has, as people read it.
 func shows(detail string) string {
-	return "#!/bin/sh\ncat <<'E'\nJobId=900110 JobName=x\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=" + detail + "\nE\n"
+	return "#!/bin/sh\ncat <<'E'\nJobId=900110 JobName=x\n   Socks/Node=*\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=" + detail + "\n   MinCPUsNode=1\nE\n"
 }
 
 // listed are [[hca]] tables, numbered.
@@ -83,8 +83,10 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 			want: fmt.Sprintf("nic:%d, which source policy says the job has: %d of %d are free here; %s (nic 0): job 900100 has it since ", all, all-2, all, names[0])},
 		{fault: "an HCA that another job holds that runs, by gpu", config: "source = [\"gpu\"]\n" + listed("match = \"rdma="+names[0]+"\"\ngpus = [0]"), job: "SLURM_JOB_GPUS=0",
 			want: names[0] + " (nic 0): job 900100 has it since "},
-		{fault: "a path that imitates what scontrol prints", config: scontrol, said: shows("nic:1(IDX:2)\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:2-3)"),
-			want: "2 lines have GRES for node node1, and Slurm says one"},
+		{fault: "a path that imitates what scontrol prints", config: scontrol, said: shows("nic:1(IDX:2)\n   MinCPUsNode=1\n   Socks/Node=*\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:2-3)"),
+			want: "and Slurm says one: the job's name, comment or a path imitates it"},
+		{fault: "an answer without this node", config: scontrol, said: strings.ReplaceAll(shows("nic:1(IDX:0)"), "Nodes=node1", "Nodes=node2"),
+			want: "it has node2 and not node1: somebody has changed, requeued or canceled it since its prolog began"},
 		{fault: "an answer of scontrol's that is too long", config: scontrol, said: "#!/bin/sh\nexec yes JobId=900110\n",
 			want: "it printed too much"},
 		{fault: "a scontrol that does not answer in time", config: "timeout = \"1s\"\n" + scontrol, said: "#!/bin/sh\nexec sleep 1000\n",
@@ -93,11 +95,11 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 			said: "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n",
 			want: "slurmctld does not answer: after "},
 
-		{fault: "an HCA that another job holds, and Slurm has counted", config: scontrol, said: shows("nic:1(IDX:0)"), node: true,
-			want: "claim HCAs for job 900110: " + names[0] + " (nic 0): job 900100 has it since "},
-		{fault: "an HCA that is quarantined", config: policy + "[[policy]]\nindices = [1]\n", node: true,
+		{fault: "an HCA that another job holds, and Slurm has counted", config: scontrol, said: shows("nic:1(IDX:0)"),
+			want: names[0] + " (nic 0): job 900100 has it since "},
+		{fault: "an HCA that is quarantined", config: policy + "[[policy]]\nindices = [1]\n",
 			want: names[1] + " (nic 1): it is quarantined since job 900101: "},
-		{fault: "too few HCAs, if a quarantined one would be enough", config: policy + fmt.Sprintf("[[policy]]\ncount = %d\n", few), node: true,
+		{fault: "too few HCAs, if a quarantined one would be enough", config: policy + fmt.Sprintf("[[policy]]\ncount = %d\n", few),
 			want: fmt.Sprintf("%d of %d are free here; ", all-2, all)},
 		{fault: "a type for which Slurm and the mapping have different indices", config: scontrol + types, said: shows("nic:hdr:1(IDX:0)"), node: true,
 			want: "Slurm says that nic 0 is of type hdr, the configuration says edr"},
@@ -105,13 +107,13 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 			want: "(rdma=mlx5_7): the node has no such HCA; it has " + names[0]},
 		{fault: "two [[hca]] that mean one HCA", config: policy + "[[policy]]\ncount = 1\n" + listed(`match = "rdma=`+last+`"`, `match = "guid=`+guid+`"`), node: true,
 			want: "map nic 1 (guid=" + guid + "): it is " + last},
-		{fault: "an answer that is cut off", config: scontrol, said: "#!/bin/sh\nprintf 'JobId=900110 JobName=x'\n", node: true,
+		{fault: "an answer that is cut off", config: scontrol, said: "#!/bin/sh\nprintf 'JobId=900110 JobName=x'\n",
 			want: "its output is cut off"},
-		{fault: "an answer in an unknown form", config: scontrol, said: "#!/bin/sh\necho '<job id=900110>'\n", node: true,
+		{fault: "an answer in an unknown form", config: scontrol, said: "#!/bin/sh\necho '<job id=900110>'\n",
 			want: "unknown form: it begins with "},
-		{fault: "GRES in an unknown form", config: scontrol, said: shows("nic:1[IDX:2]"), node: true,
+		{fault: "GRES in an unknown form", config: scontrol, said: shows("nic:1[IDX:2]"),
 			want: "unknown form; known are "},
-		{fault: "a scontrol that fails", config: scontrol, said: "#!/bin/sh\necho 'slurm_load_jobs error: Access denied' >&2\nexit 1\n", node: true,
+		{fault: "a scontrol that fails", config: scontrol, said: "#!/bin/sh\necho 'slurm_load_jobs error: Access denied' >&2\nexit 1\n",
 			want: `exit status 1: it says "slurm_load_jobs error: Access denied"`},
 		{fault: "a scontrol that is not there", config: strings.Replace(scontrol, "%s", "/no/such/scontrol", 1), node: true,
 			want: "find scontrol: file does not exist as a program: /no/such/scontrol"},
