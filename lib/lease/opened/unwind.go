@@ -35,9 +35,6 @@ func (l *Lease) Unwind() error {
 	if err := l.World.Dir.End(); err != nil {
 		return Remains(err)
 	}
-	if err := l.World.RestoreDefaultQdisc(); err != nil {
-		l.Host.Notice(l.World.Job, "%s", err)
-	}
 	defer l.watchUdev()()
 	notes, damage := l.left()
 	l.startOver()

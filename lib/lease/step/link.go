@@ -136,9 +136,6 @@ func (s *Settings) Verify(w *world.World) error {
 		if want, err = s.verify(w, v, i.Index, want); err != nil {
 			return err
 		}
-		if err := w.Remake(v, i.Index, s.Settings); err != nil {
-			return err
-		}
 		return s.awaitGIDs(w, v, want)
 	})
 }

@@ -96,12 +96,6 @@ func (f *Folder) read(up bool) (map[string]string, error) {
 	return list, nil
 }
 
-// Sending returns how many queues the interface sends by.
-func (f *Folder) Sending() (int, error) {
-	list, err := fs.Glob(f.FS(), "queues/tx-*")
-	return len(list), err
-}
-
 // Read reads the files that the kernel has for an interface of the node.
 func (i Interface) Read() (map[string]string, error) {
 	f, err := i.Open()
@@ -114,14 +108,6 @@ func (i Interface) Read() (map[string]string, error) {
 		return nil, fmt.Errorf("read the queues of %s: %w", i.Name, err)
 	}
 	return list, nil
-}
-
-// Steering reads which queues processors and receive queues send by. The kernel resets this whenever traffic classes come
-// or go (dev.c:netdev_reset_tc), as mqprio's do with a move.
-func (i Interface) Steering() (map[string]string, error) {
-	list, err := i.Read()
-	maps.DeleteFunc(list, func(file, _ string) bool { return !strings.HasPrefix(filepath.Base(file), "xps_") })
-	return list, err
 }
 
 // Apply writes the files that are not as they were.

@@ -34,9 +34,9 @@ type Nexthop []byte
 // Protocol says who made it (rtnetlink(7)).
 func (m Nexthop) Protocol() byte { return m[2] } // nh_protocol
 
-// HasProgram tells whether a BPF program encapsulates what it takes.
-func (m Nexthop) HasProgram() bool {
-	return hasProgram(m.attributes(), unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
+// Lost names the encapsulation of what it takes, if the kernel does not tell all of it.
+func (m Nexthop) Lost() string {
+	return lost(m.attributes(), unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
 }
 
 func (m Nexthop) attributes() netlink.Attributes { return netlink.Kept(m, nexthopHead) }
@@ -109,12 +109,8 @@ func IDs(list []Nexthop) (ids []uint32) {
 	return ids
 }
 
-// Key returns what makes a next hop object the same one: all but what it has counted.
-func (m Nexthop) Key() string {
-	m = slices.Clone(m)
-	uncount(m.attributes(), unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
-	return string(m)
-}
+// Key returns what makes a next hop object the same one.
+func (m Nexthop) Key() string { return string(m) }
 
 // String names it for people.
 func (m Nexthop) String() string { return fmt.Sprint(m.ID()) }

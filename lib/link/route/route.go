@@ -182,16 +182,12 @@ func (m Route) withoutHops() string {
 	return string(m[:8]) + string(rest)
 }
 
-// hops returns the next hops, without what they have counted, and without their weights: the kernel does not dump that
-// of an only one.
+// hops returns the next hops without their weights: the kernel does not dump that of an only one.
 func (m Route) hops() (list []string) {
-	m = slices.Clone(m)
 	eachHop(m.attributes().Value(unix.RTA_MULTIPATH), func(hop []byte) {
-		uncount(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 		list = append(list, string(hop[4:])) // from its index on
 	})
 	if index := m.attributes().Value(unix.RTA_OIF); list == nil && index != nil {
-		uncount(m.attributes(), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 		hop := slices.Clone(index)
 		for _, kind := range onlyHop[1:] {
 			if v, is := m.attributes().Find(kind); is {
@@ -206,16 +202,9 @@ func (m Route) hops() (list []string) {
 // Object returns the number of the next hop object that a route uses, or 0.
 func (m Route) Object() uint32 { return uint32(m.attributes().Number(rtaNhID)) }
 
-// Key returns what makes a route the same route: all but the seconds that it has left, and what it has
-// counted.
+// Key returns what makes a route the same route: all but the seconds that it has left.
 func (m Route) Key() string {
-	m = slices.Clone(m)
-	list := m.attributes()
-	uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
-	eachHop(list.Value(unix.RTA_MULTIPATH), func(hop []byte) {
-		uncount(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
-	})
-	if _, ok := list.Find(unix.RTA_EXPIRES); !ok {
+	if _, ok := m.attributes().Find(unix.RTA_EXPIRES); !ok {
 		return string(m)
 	}
 	return string(m[:headSize]) + string(without(m[headSize:], unix.RTA_EXPIRES)) + "expires"
@@ -263,9 +252,6 @@ func (m Route) String() string {
 	var b strings.Builder
 	b.WriteString("default")
 	for a := range list.All() {
-		if m.Family() == unix.AF_MPLS && a.Kind == unix.RTA_DST && len(a.Value) == 4 {
-			return fmt.Sprintf("of MPLS label %d", binary.BigEndian.Uint32(a.Value)>>12)
-		}
 		if addr, ok := netip.AddrFromSlice(a.Value); a.Kind == unix.RTA_DST && ok {
 			b.Reset()
 			fmt.Fprintf(&b, "%s/%d", addr, m[1])
@@ -581,14 +567,14 @@ func (m Route) Replace(old, other netip.Addr) Route {
 	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
 }
 
-// HasProgram tells whether a BPF program encapsulates what takes the route.
-func (m Route) HasProgram() bool {
+// Lost names the encapsulation of what takes the route, if the kernel does not tell all of it.
+func (m Route) Lost() string {
 	list := m.attributes()
-	has := hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	what := lost(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 	eachHop(list.Value(unix.RTA_MULTIPATH), func(hop []byte) {
-		has = has || hasProgram(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+		what = cmp.Or(what, lost(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP))
 	})
-	return has
+	return what
 }
 
 // Kinds of encapsulation of linux/lwtunnel.h, and attributes of linux/seg6_local.h.
@@ -599,29 +585,22 @@ const (
 	seg6LocalCounters = 10
 )
 
-// uncount clears what the encapsulation that attributes describe has counted, in place. A request must
-// have the counters to have the kernel count, and their values mean nothing then
-// (seg6_local.c:parse_nla_counters).
-func uncount(list netlink.Attributes, kind, encap uint16) {
-	if list.Number(kind) != encapSeg6Local {
-		return
+// lost names the encapsulation that attributes describe, if the kernel does not tell all of it: it tells only a
+// BPF program's name (lwt_bpf.c:bpf_fill_encap_info), and a counter begins again (seg6_local.c:parse_nla_counters).
+func lost(list netlink.Attributes, kind, encap uint16) string {
+	number := list.Number(kind)
+	if number == encapBPF {
+		return "a BPF program"
+	}
+	if number != encapSeg6Local {
+		return ""
 	}
 	inner, _ := list.Nested(encap)
-	counters, _ := inner.Nested(seg6LocalCounters)
-	for a := range counters.All() {
-		clear(a.Value)
+	if _, has := inner.Find(seg6LocalBPF); has {
+		return "a BPF program"
 	}
-}
-
-// hasProgram tells whether the encapsulation that attributes describe is a BPF program's.
-func hasProgram(list netlink.Attributes, kind, encap uint16) bool {
-	switch list.Number(kind) {
-	case encapBPF:
-		return true
-	case encapSeg6Local:
-		inner, _ := list.Nested(encap)
-		_, has := inner.Find(seg6LocalBPF)
-		return has
+	if _, has := inner.Find(seg6LocalCounters); has {
+		return "seg6local with counters"
 	}
-	return false
+	return ""
 }

@@ -17,7 +17,7 @@ func FuzzMessages(f *testing.F) {
 	messagetest.Fuzz(f, func(m []byte) (Route, error) { return clean(m, messagetest.Index) }, Route.on, func(m Route) {
 		m.Key()
 		m.needsOthers(nil)
-		m.HasProgram()
+		m.Lost()
 		m.Aged(7)
 		m.Survives(address, nil)
 		_ = m.String()
@@ -28,7 +28,7 @@ func FuzzNexthops(f *testing.F) {
 	f.Add(netlink.Append(make([]byte, nexthopHead), unix.NHA_OIF, []byte{7, 0, 0, 0}))
 	messagetest.Fuzz(f, cleanNexthop, Nexthop.on, func(m Nexthop) {
 		m.Members()
-		m.HasProgram()
+		m.Lost()
 		_ = m.String()
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/link/ethtool"
 	"gresnet/lib/link/queues"
-	"gresnet/lib/link/tc"
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
@@ -44,9 +43,6 @@ func (c *Conn) remade(i link.Described, s *Settings) (err error) {
 		}
 		i, err := c.Look(child.Index)
 		if err != nil {
-			return err
-		}
-		if child.Settings.Mirrors, err = tc.ReadMirrors(c.Route, child.Index); err != nil {
 			return err
 		}
 		if err := c.refuse(i, child.Settings); err != nil {
@@ -87,31 +83,12 @@ func (c *Conn) queues(i link.Interface) queues.Interface {
 	}}
 }
 
-// sending returns how many queues an interface sends by, if that can be known.
-func (c *Conn) sending(i link.Interface) (queues int, known bool, err error) {
-	f, err := c.queues(i).Open()
-	if err != nil || f == nil {
-		return 0, false, err
-	}
-	defer f.Close()
-	queues, err = f.Sending()
-	return queues, true, err
-}
-
-// queueFiles returns the files of the queues that a move does not leave as they are.
+// queueFiles returns the files of the queues of an interface that is made again.
 func (want Settings) queueFiles() map[string]string {
-	if want.Driver != nil {
-		return want.Driver.Files
+	if want.Driver == nil {
+		return nil
 	}
-	return want.Steering
-}
-
-// readSteering reads those that a queueing discipline resets.
-func readSteering(c *Conn, r *reading) (err error) {
-	if r.s.Qdisc.Kind() == "mqprio" {
-		r.s.Steering, err = c.queues(r.i.Interface).Steering()
-	}
-	return err
+	return want.Driver.Files
 }
 
 // applyQueueFiles writes the files that are not as they were. An interface that could not

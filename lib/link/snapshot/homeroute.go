@@ -69,7 +69,7 @@ func (c *Conn) giveHomeRoutes(index int, want Settings) error {
 		how := unix.NLM_F_APPEND
 		if m.Family() != unix.AF_INET {
 			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
-			// has them all in one route when it is replaced; so does MPLS.
+			// has them all in one route when it is replaced.
 			how = unix.NLM_F_REPLACE
 		}
 		if err := route.Add(c.Route, index, m, how, want.Name); err != nil {

@@ -136,18 +136,15 @@ func init() {
 			read:   func(c *Conn, r *reading) (err error) { r.s.Priorities, err = dcb.Read(c.Route, r.i.Name); return err },
 			apply:  func(c *Conn, g *giving) error { return dcb.Apply(c.Route, g.i.Name, g.want.Priorities) },
 			differ: differPriorities},
-		{name: "queueing disciplines", when: up,
-			read: func(c *Conn, r *reading) (err error) {
-				r.s.Qdiscs, err = tc.ReadQdiscs(c.Route, r.i.Index, r.i.Up)
-				return err
-			},
+		{name: "queueing discipline", when: up,
+			read: func(c *Conn, r *reading) (err error) { r.s.Qdisc, err = tc.Read(c.Route, r.i.Index); return err },
 			clear: func(c *Conn, index int, want Settings) error { // dev.c:dev_shutdown
-				return tc.RemoveQdisc(c.Route, index, want.Name, want.Qdiscs)
+				return tc.Clear(c.Route, index, want.Name, want.Qdisc)
 			},
 			apply: func(c *Conn, g *giving) error {
-				return tc.ApplyQdiscs(c.Route, g.i.Index, g.want.Name, g.want.Up, g.want.Qdiscs)
+				return tc.Apply(c.Route, g.i.Index, g.want.Name, g.want.Qdisc)
 			},
-			differ: differQdiscs},
+			differ: differQdisc},
 
 		{name: "next hop objects", when: network, // the routes give those that they use
 			read: func(c *Conn, r *reading) (err error) {
@@ -168,16 +165,7 @@ func init() {
 			differ: all("route", func(s Settings) []route.Route { return s.HomeRoutes }, route.Route.Key, route.Route.String)},
 		{name: "interfaces that have a part in the routes", when: shared, read: readOthers},
 
-		{name: "queues' files", when: home, top: true, read: readSteering, apply: applyQueueFiles, differ: differQueueFiles},
-		{name: "mirroring actions", when: home, top: true,
-			read: func(c *Conn, r *reading) (err error) {
-				r.s.Mirrors, err = tc.ReadMirrors(c.Route, r.i.Index)
-				return err
-			},
-			apply: func(c *Conn, g *giving) error {
-				return tc.ApplyMirrors(c.Route, g.i.Index, g.want.Name, g.want.Mirrors)
-			},
-			differ: differMirrors},
+		{name: "queues' files", when: home, top: true, apply: applyQueueFiles, differ: differQueueFiles},
 	}
 }
 

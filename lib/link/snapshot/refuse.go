@@ -1,11 +1,19 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/nft"
 	"gresnet/lib/link"
+	"gresnet/lib/link/route"
+	"gresnet/lib/link/sysctl"
 	"gresnet/lib/link/tc"
 )
 
@@ -15,39 +23,58 @@ func (c *Conn) refuse(i link.Described, s Settings) error {
 	if err := c.Refuse(i); err != nil {
 		return err
 	}
-	if err := s.refusePrograms(); err != nil {
+	if err := s.refuseEncapsulation(); err != nil {
+		return err
+	}
+	if err := c.refuseMPLS(i.Index, s.Name); err != nil {
 		return err
 	}
 	if err := c.refuseHooked(s); err != nil {
 		return err
 	}
-	nameOf := func(index int) (string, error) {
-		i, err := c.Get(index)
-		return i.Name, err
-	}
-	if err := tc.RefuseMirrors(c.Route, s.Name, s.Mirrors, nameOf); err != nil {
+	if err := tc.RefuseMirrors(c.Route, i.Index, s.Name); err != nil {
 		return err
 	}
-	return tc.RefuseQdiscs(c.Route, i.Index, s.Name, s.Qdiscs, func() (int, bool, error) { return c.sending(i.Interface) })
+	return tc.Refuse(c.Route, i.Index, s.Name)
 }
 
-// refusePrograms refuses routes that a BPF program encapsulates. The kernel tells only the
-// program's name (lwt_bpf.c:bpf_fill_encap_info), so nobody can load it again.
-func (s Settings) refusePrograms() error {
+// refuseEncapsulation refuses routes with an encapsulation of which the kernel does not tell all.
+func (s Settings) refuseEncapsulation() error {
 	for _, m := range slices.Concat(s.Routes, s.HomeRoutes) {
-		if m.HasProgram() {
-			return fmt.Errorf("a BPF program encapsulates what route %s of %s takes, and gresnet cannot restore it", m, s.Name)
+		if what := m.Lost(); what != "" {
+			return fmt.Errorf("%s encapsulates what route %s of %s takes, and gresnet cannot restore it", what, m, s.Name)
 		}
 	}
 	for _, m := range s.Nexthops {
-		if m.HasProgram() {
-			return fmt.Errorf("a BPF program encapsulates what next hop object %s of %s takes, and gresnet cannot restore it", m, s.Name)
+		if what := m.Lost(); what != "" {
+			return fmt.Errorf("%s encapsulates what next hop object %s of %s takes, and gresnet cannot restore it", what, m, s.Name)
 		}
 	}
 	for _, child := range s.Children {
-		if err := child.Settings.refusePrograms(); err != nil {
+		if err := child.Settings.refuseEncapsulation(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// refuseMPLS refuses an interface that takes packets with MPLS labels, or to which routes of labels lead. A kernel
+// without MPLS would answer with all other routes.
+func (c *Conn) refuseMPLS(index int, name string) error {
+	const mpls = "/proc/sys/net/mpls"
+	if _, err := os.Stat(mpls); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	input, err := sysctl.ReadFile(filepath.Join(mpls, "conf", name, "input"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // not all kinds have it (af_mpls.c:mpls_dev_notify)
+		return err
+	}
+	routes, err := route.Read(c.Route, index, unix.AF_MPLS)
+	if err != nil {
+		return fmt.Errorf("read the MPLS routes of %s: %w", name, err)
+	}
+	if len(routes) > 0 || input != "" && input != "0" {
+		return fmt.Errorf("%s is used for MPLS, which gresnet cannot restore", name)
 	}
 	return nil
 }

@@ -20,9 +20,12 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {
 	tests := []struct{ name, setup, want string }{
 		{"a master", `ip link add br0 type bridge; ip link set hca0 master br0`, "hca0 belongs to bridge br0"},
 		{"a queueing discipline with classes", `tc qdisc add dev hca0 root handle 1: htb`, "hca0 has queueing discipline htb"},
-		{"a queueing discipline with classes for a queue", `ip link set hca0 up; until ip -6 addr show dev hca0 scope link -tentative | grep -q inet6; do sleep 0.02; done; tc qdisc add dev hca0 root handle 1: mq; tc qdisc replace dev hca0 parent 1:2 handle 2: tbf rate 1mbit burst 10k limit 10k`, "hca0 has queueing discipline tbf of queue 1"},
-		{"others' traffic that is sent through it and on to a chain", `ip link add other type veth peer name otherfar; tc qdisc add dev other ingress
-tc filter add dev other ingress protocol ip u32 match u32 0 0 action mirred egress mirror index 7 dev hca0 goto chain 3`, "action mirred 7 sends packets through hca0 and on to a chain"},
+		{"a queueing discipline below the root", `ip link set hca0 up; until ip -6 addr show dev hca0 scope link -tentative | grep -q inet6; do sleep 0.02; done; tc qdisc add dev hca0 root handle 1: mq; tc qdisc replace dev hca0 parent 1:2 handle 2: pfifo limit 77`, "hca0 has queueing discipline pfifo below its root"},
+		{"others' traffic that is sent through it", `ip link add other type veth peer name otherfar; tc qdisc add dev other ingress
+tc filter add dev other ingress protocol ip u32 match u32 0 0 action mirred egress mirror index 7 dev hca0`, "action mirred 7 sends packets through hca0"},
+		{"an action that stands alone", `tc actions add action mirred egress redirect index 9 dev hca0`, "action mirred 9 sends packets through hca0"},
+		{"a route that counts", `ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 route add fd07::/64 encap seg6local action End.X nh6 fd00::9 count dev hca0`, "seg6local with counters encapsulates what route fd07::/64 of hca0 takes"},
+		{"a next hop object that counts", `ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad; ip nexthop add id 7 encap seg6local action End.X nh6 fd00::9 count via fd00::6 dev hca0`, "seg6local with counters encapsulates what next hop object 7 of hca0 takes"},
 		{"a child that goes with it", `ip link add vx0 type vxlan id 7 dev hca0 dstport 4789 remote 10.0.0.9`, "vx0 stands on hca0"},
 		{"ingress", `tc qdisc add dev hca0 ingress`, "hca0 has queueing discipline ingress"},
 		{"a rate estimator", `tc qdisc add dev hca0 root estimator 1s 8s pfifo`, "hca0 has queueing discipline pfifo with a rate estimator"},

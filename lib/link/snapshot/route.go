@@ -61,19 +61,14 @@ func (want Settings) settledRoutes(have Settings) []route.Route {
 
 // routes returns the routes of the interface, and apart from them those that other
 // interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
-// objects that others have a part in. The job has no routes of MPLS: labels are the node's, and another
-// namespace takes none until it is told how many (net.mpls.platform_labels).
+// objects that others have a part in.
 func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err error) {
-	list, err := route.Read(c.Route, index, unix.AF_INET, unix.AF_INET6, unix.AF_MPLS)
+	list, err := route.Read(c.Route, index, unix.AF_INET, unix.AF_INET6)
 	if err != nil {
 		return nil, nil, err
 	}
-	labels := slices.IndexFunc(list, func(m route.Route) bool { return m.Family() == unix.AF_MPLS })
-	if labels < 0 {
-		labels = len(list)
-	}
-	own, home = route.Part(list[:labels], objects)
-	return own, append(home, list[labels:]...), nil
+	own, home = route.Part(list, objects)
+	return own, home, nil
 }
 
 // homeObjects returns the numbers of the next hop objects that only the node can have.

@@ -31,9 +31,9 @@ type Settings struct {
 	Nexthops   []route.Nexthop       `json:"nexthops,omitempty"`   // objects that routes may use
 	Neighbours []neighbour.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []neighbour.Neighbour `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
-	tc.Qdiscs
-	Priorities []dcb.Priority `json:"priorities,omitempty"` // of applications, by data center bridging
-	Rules      []rule.Rule    `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+	Qdisc      tc.Qdisc              `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Priorities []dcb.Priority        `json:"priorities,omitempty"` // of applications, by data center bridging
+	Rules      []rule.Rule           `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
 	// Taken is the time since boot at which the settings were read.
 	Taken time.Duration `json:"taken"`
@@ -46,13 +46,9 @@ type Settings struct {
 	HomeRoutes   []route.Route   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
 	Others       []Other         `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
 	Children     []Child         `json:"children,omitempty"`      // which stay on the node
-	Mirrors      []tc.Mirror     `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
 
 	// owed was parted from these settings. The interface may have it, in whole or in part, and keeps it then.
 	owed Shared
-
-	// Steering has files of the queues, below /sys/class/net/NAME, that Qdisc resets. Only the node has them.
-	Steering map[string]string `json:"steering,omitempty"`
 }
 
 // Settings reads an interface's settings. What could not be put back is

@@ -5,14 +5,13 @@ import (
 
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link/dcb"
-	"gresnet/lib/link/tc"
 )
 
-func differQdiscs(_ *Conn, o comparing) (diff []string, err error) {
+func differQdisc(_ *Conn, o comparing) (diff []string, err error) {
 	if string(o.have.Qdisc) != string(o.want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", o.have.Qdisc.Kind(), o.want.Qdisc.Kind()))
 	}
-	return append(diff, netlink.Differences("queueing discipline", o.have.Queues, o.want.Queues, netlink.Key, tc.Qdisc.Queue)...), nil
+	return diff, nil
 }
 
 func differPriorities(c *Conn, o comparing) (diff []string, err error) {
@@ -27,12 +26,4 @@ func differPriorities(c *Conn, o comparing) (diff []string, err error) {
 		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m))
 	}
 	return diff, nil
-}
-
-func differMirrors(c *Conn, o comparing) (diff []string, err error) {
-	mirrors, err := tc.DueMirrors(c.Route, o.want.Name, o.want.Mirrors)
-	for _, m := range mirrors {
-		diff = append(diff, fmt.Sprintf("traffic control action mirred %s sends no packets through it", m))
-	}
-	return diff, err
 }

@@ -34,7 +34,6 @@ type Conn struct {
 	route      *netlink.Route
 	interfaces int        // how many there were when they were last counted, 0: they were not
 	parameters parameters // of neighbour tables, as they were when last asked for
-	mpls       *bool      // whether the kernel has it, nil: nobody has looked
 }
 
 // New returns a connection to the calling thread's network namespace, which route asks about.
@@ -100,9 +99,6 @@ func (c *Conn) Read(i Interface, want Values) (Values, error) {
 				return nil, err
 			}
 		}
-	}
-	if err := c.readMPLS(list, i.Name); err != nil {
-		return nil, err
 	}
 	if aboveItsOwn(list[ipv6MTU], i.MTU) {
 		delete(list, ipv6MTU)

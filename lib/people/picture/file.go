@@ -154,7 +154,7 @@ func leases() (facts []string, err error) {
 				return nil
 			case err != nil:
 				return err
-			case path != root && path != "/run/gresnet/locks/guard" && path != "/run/gresnet/locks/qdisc" && path != "/run/gresnet/locks/trial" && !strings.HasPrefix(entry.Name(), "hca-") && !strings.HasPrefix(entry.Name(), "look-"):
+			case path != root && path != "/run/gresnet/locks/guard" && path != "/run/gresnet/locks/trial" && !strings.HasPrefix(entry.Name(), "hca-") && !strings.HasPrefix(entry.Name(), "look-"):
 				facts = append(facts, "there is "+path)
 			}
 			return nil

@@ -57,17 +57,7 @@ func labels() ([]string, error) {
 		return nil, nil
 	}
 	text, err := ask("", "ip", "-d", "-o", "-f", "mpls", "route")
-	return labelled(text), err
-}
-
-// deadIPoIB is what the kernel says of a next hop through an IPoIB interface without a carrier. One that
-// is made again is opened with a carrier and loses it at once, which MPLS hears of from the link watch, up
-// to a second later (ipoib_main.c:ipoib_open, link_watch.c, af_mpls.c:mpls_dev_notify).
-var deadIPoIB = regexp.MustCompile(`( dev ib[^\\\n]*?) linkdown\b`)
-
-// labelled returns the facts of MPLS routes. iproute2 prints one route a line.
-func labelled(text string) []string {
-	return lines("MPLS", strings.ReplaceAll(deadIPoIB.ReplaceAllString(text, "$1"), "\\", ""))
+	return lines("MPLS", strings.ReplaceAll(text, "\\", "")), err // iproute2 prints one route a line
 }
 
 // nftables returns its rules without what they count, where the kernel has it: the question

@@ -42,10 +42,9 @@ func configure(t *testing.T, r *rand.Rand, names []string) (drawn []*given) {
 }
 
 // rank returns 0 for what is given first, as others that are there before it do not all come back: docs/restore.md
-// says that the IPv6 MTU of an ipvlan is left, and that mqprio for queues that are no more is refused.
+// says that the IPv6 MTU of an ipvlan is left.
 func rank(g *given) int {
-	switch g.setting.name {
-	case "MTU", "channels":
+	if g.setting.name == "MTU" {
 		return 0
 	}
 	return 1
