@@ -1,7 +1,6 @@
 package netlink
 
 import (
-	"bytes"
 	"fmt"
 	"iter"
 	"net/netip"
@@ -86,18 +85,6 @@ func (list Attributes) All() iter.Seq[Attribute] {
 			rest = rest[min((size+3)&^3, len(rest)):]
 		}
 	}
-}
-
-// Replace returns attributes with another value in place of old, which has the same length, wherever
-// that is the whole value of one.
-func Replace(list, old, other []byte) []byte {
-	list = bytes.Clone(list)
-	for a := range Attributes(list).All() {
-		if bytes.Equal(a.Value, old) {
-			copy(a.Value, other)
-		}
-	}
-	return list
 }
 
 // Find returns the value of the first attribute of a kind, and whether there is one.

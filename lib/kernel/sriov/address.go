@@ -4,24 +4,19 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 
-	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/words/hint"
 )
 
 // Address is what others reach a VF by: a MAC, or on InfiniBand two GUIDs as sysfs writes them. A
 // VF's driver takes what the PF was told when it binds the VF, and no later.
 type Address struct {
-	MAC  string `json:"mac,omitempty"`
-	Node string `json:"node_guid,omitempty"`
-	Port string `json:"port_guid,omitempty"`
+	MAC, Node, Port string
 }
 
 func (a Address) String() string {
@@ -31,18 +26,10 @@ func (a Address) String() string {
 	return fmt.Sprintf("node GUID %s, port GUID %s", a.Node, a.Port)
 }
 
-// The addresses that gresnet gives VFs are made of their PF's node GUID, which no other PF has, of
-// their numbers, and of the job's if they are for one. So the same VF has the same one after each
-// boot. They are locally administered, and nobody's own.
-
-// AddressOf returns the address that a PF's VF has when no job has it. guid is the PF's node GUID.
+// AddressOf returns the address that gresnet gives a PF's VF. It is made of the PF's node GUID, which no other PF has,
+// and of the VF's number, so the VF has the same one after each boot. It is locally administered.
 func (pf Link) AddressOf(guid string, vf int) Address {
 	return pf.derived(fmt.Sprintf("gresnet VF %s %d", guid, vf))
-}
-
-// AddressFor returns the address that a PF's VF has while a job has it.
-func (pf Link) AddressFor(guid string, vf int, job uint32) Address {
-	return pf.derived(fmt.Sprintf("gresnet VF %s %d of job %d", guid, vf, job))
 }
 
 // derived returns an individual address that is locally administered.
@@ -55,46 +42,6 @@ func (pf Link) derived(text string) Address {
 	}
 	guid := printGUID(sum[:8])
 	return Address{Node: guid, Port: guid}
-}
-
-// ErrNoAddress means that a VF has no address of its own: its PF was never told one.
-var ErrNoAddress = errors.New("its PF was never told an address")
-
-// ReadAddress reads the address that a VF gets when its driver binds it. Not each kernel and driver says
-// which GUIDs the PF was told, so on InfiniBand it is what the VF has; its RDMA device must be in the
-// namespace whose /sys this is. A VF without an address is ErrNoAddress.
-func ReadAddress(sys fs.FS, pf Link, vf int, rdma string) (Address, error) {
-	if !pf.InfiniBand {
-		a, err := Read(pf, vf)
-		if err == nil && a.MAC == nil {
-			err = ErrNoAddress
-		}
-		if err != nil {
-			return Address{}, fmt.Errorf("read the MAC of VF %d of %s: %w", vf, pf.Name, err)
-		}
-		return Address{MAC: *a.MAC}, nil
-	}
-	a, err := readGUIDs(sys, rdma)
-	if err == nil && (IsZero(a.Node) || IsZero(a.Port)) {
-		err = ErrNoAddress
-	}
-	if err != nil {
-		return Address{}, fmt.Errorf("read the GUIDs of VF %d of %s: %w", vf, pf.Name, err)
-	}
-	return a, nil
-}
-
-// readGUIDs reads the GUIDs of an RDMA device with one port, as each VF of InfiniBand is.
-func readGUIDs(sys fs.FS, rdma string) (a Address, err error) {
-	if a.Node, err = sysfs.NodeGUID(sys, rdma); err != nil {
-		return Address{}, err
-	}
-	port, err := sysfs.PortGUID(sys, rdma, 1)
-	if err != nil {
-		return Address{}, err
-	}
-	a.Port = printGUID(port)
-	return a, nil
 }
 
 // printGUID prints a GUID of eight bytes as sysfs does.

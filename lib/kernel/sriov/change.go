@@ -48,18 +48,16 @@ const PCI Bus = "/sys/bus/pci"
 
 // Create makes a PF that has no VFs have some.
 func (b Bus) Create(pf string, count int, until time.Time) error {
-	if err := b.aside(until, nil, create, pf, strconv.Itoa(count)); err != nil {
+	if err := b.aside(until, create, pf, strconv.Itoa(count)); err != nil {
 		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "GN332 see the driver's messages: journalctl -k")
 	}
 	return nil
 }
 
-// Rebind has the driver of a VF let go of it and take it again. One without a driver gets one. The
-// process that waits for the driver keeps a lock, unless that is nil, also when this process gives up
-// or dies.
-func (b Bus) Rebind(vf string, until time.Time, lock *os.File) error {
+// Rebind has the driver of a VF let go of it and take it again. One without a driver gets one.
+func (b Bus) Rebind(vf string, until time.Time) error {
 	patience := min(poll.Driver.Most, time.Until(until)/2)
-	if err := b.aside(until, lock, rebind, vf, patience.String()); err != nil {
+	if err := b.aside(until, rebind, vf, patience.String()); err != nil {
 		if errors.Is(err, ErrNoDriver) && b.leavesVFs(vf) {
 			err = fmt.Errorf("bind VF %s again: %w: sriov_drivers_autoprobe of its PF is 0", vf, err)
 			return hint.With(err, `GN453 write 1 to it, below /sys/bus/pci/devices, and see what writes 0 when the node starts; or leave part = "vf" out of [[hca]]`)
@@ -76,8 +74,8 @@ func (b Bus) leavesVFs(vf string) bool {
 	return err == nil && strings.TrimSpace(string(text)) == "0"
 }
 
-func (b Bus) aside(until time.Time, lock *os.File, args ...string) error {
-	process, err := changer.Start(lock, append([]string{string(b)}, args...)...)
+func (b Bus) aside(until time.Time, args ...string) error {
+	process, err := changer.Start(nil, append([]string{string(b)}, args...)...)
 	if err != nil {
 		return err
 	}

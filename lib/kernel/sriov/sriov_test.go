@@ -22,21 +22,15 @@ func TestAddressesOfVFsAreTheSameEachTimeAndNobodysOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, pf := range []string{"0002:c903:0000:0100", "0002:c903:0000:0200"} {
 		for vf := range 64 {
-			for _, of := range []func(Link) Address{
-				func(l Link) Address { return l.AddressOf(pf, vf) },
-				func(l Link) Address { return l.AddressFor(pf, vf, 4711) },
-				func(l Link) Address { return l.AddressFor(pf, vf, 4712) },
-			} {
-				a, ib := of(ethernet), of(infiniband)
-				mac, err := net.ParseMAC(a.MAC)
-				if err != nil || mac[0]&2 == 0 || mac[0]&1 != 0 || seen[a.MAC] || a != of(ethernet) || a.Node != "" {
-					t.Errorf("VF %d of %s has the address %s, %v", vf, pf, a, err)
-				}
-				seen[a.MAC] = true
-				guid, err := parseGUID(ib.Node)
-				if err != nil || guid[:6].String() != a.MAC || ib.Port != ib.Node || ib.MAC != "" {
-					t.Errorf("VF %d of %s has the address %s, %v, and the MAC %s", vf, pf, ib, err, a.MAC)
-				}
+			a, ib := ethernet.AddressOf(pf, vf), infiniband.AddressOf(pf, vf)
+			mac, err := net.ParseMAC(a.MAC)
+			if err != nil || mac[0]&2 == 0 || mac[0]&1 != 0 || seen[a.MAC] || a != ethernet.AddressOf(pf, vf) || a.Node != "" {
+				t.Errorf("VF %d of %s has the address %s, %v", vf, pf, a, err)
+			}
+			seen[a.MAC] = true
+			guid, err := parseGUID(ib.Node)
+			if err != nil || guid[:6].String() != a.MAC || ib.Port != ib.Node || ib.MAC != "" {
+				t.Errorf("VF %d of %s has the address %s, %v, and the MAC %s", vf, pf, ib, err, a.MAC)
 			}
 		}
 	}
@@ -113,7 +107,7 @@ func TestAVFIsBoundAgainByItsDriversFiles(t *testing.T) {
 		}
 	}
 	until := time.Now().Add(time.Minute)
-	if err := errors.Join(Bus(bus).Rebind("0000:01:00.1", until, nil), Bus(bus).Create("0000:01:00.1", 4, until)); err != nil {
+	if err := errors.Join(Bus(bus).Rebind("0000:01:00.1", until), Bus(bus).Create("0000:01:00.1", 4, until)); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"0000:01:00.1", "0000:01:00.1", "4"} {
@@ -125,26 +119,26 @@ func TestAVFIsBoundAgainByItsDriversFiles(t *testing.T) {
 	if err := errors.Join(os.Remove(files[0]), os.WriteFile(files[1], nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); err == nil || !strings.Contains(err.Error(), "its driver does not let go of it") {
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second)); err == nil || !strings.Contains(err.Error(), "its driver does not let go of it") {
 		t.Errorf("the driver let go of it: %v", err)
 	}
 	if err := os.Remove(filepath.Join(vf, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second)); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
 		t.Errorf("no driver took it: %v", err)
 	}
 	pf := filepath.Join(bus, "devices/0000:01:00.0")
 	if err := errors.Join(os.Mkdir(pf, 0o755), os.Symlink(pf, filepath.Join(vf, "physfn")), os.WriteFile(filepath.Join(pf, "sriov_drivers_autoprobe"), []byte("0\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "sriov_drivers_autoprobe of its PF is 0") {
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second)); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "sriov_drivers_autoprobe of its PF is 0") {
 		t.Errorf("no driver may take it: %v", err)
 	}
 	if err := os.Remove(files[1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); err == nil || errors.Is(err, ErrNoDriver) {
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second)); err == nil || errors.Is(err, ErrNoDriver) {
 		t.Errorf("it was offered to no driver: %v", err)
 	}
 	if err := Bus(bus).Create("0000:09:00.0", 4, until); err == nil || errors.Is(err, fs.ErrExist) {

@@ -25,9 +25,8 @@ func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
 	if !l.Host.tellsTraffic() {
 		return
 	}
-	// The jobs with slots of a port share what it counts, and a port that is made anew counts from
-	// another value.
-	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.IsSlot() || h.Renewal != nil })
+	// The jobs with slots of a port share what it counts.
+	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.IsSlot() })
 	if len(hcas) == 0 {
 		return
 	}

@@ -239,10 +239,7 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.E
 	if err != nil {
 		return nil, err
 	}
-	if h.Remakes(mode, p.Interface.ID) {
-		if err := part.Of(e.Kind()).Remake(h, p, s); err != nil {
-			return nil, err
-		}
+	if plan.GoesAlong(mode, p.Interface.ID) {
 		if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
 			return nil, err
 		}

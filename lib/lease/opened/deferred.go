@@ -114,7 +114,7 @@ func hasNoted(t *table.Table, job uint32, book *journal.Journal, id link.ID) (hc
 // on no HCA there.
 func mayNote(n *host.Host, t *table.Table, job uint32, book *journal.Journal, here func() (node.ID, error)) (hca node.ID, may bool, err error) {
 	moves := func(n journal.Note) bool {
-		return slices.Contains([]string{"rebind", "rdma", "link", "devices"}, n.Kind)
+		return slices.Contains([]string{"rdma", "link", "devices"}, n.Kind)
 	}
 	_, notYet := os.Lstat(n.State.Lease(job).Env())
 	if notYet == nil || slices.ContainsFunc(book.Notes, moves) {

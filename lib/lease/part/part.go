@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/plan"
-	"gresnet/lib/link/snapshot"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
@@ -28,9 +27,6 @@ type Kind interface {
 	// Read reads what a job's lease changes of the part besides the interfaces that move, and adds to
 	// the HCA the steps for it. An error is why no job can have the part.
 	Read(r *Reading) error
-	// Remake reads what is lost of an interface of the HCA that one of these steps has the kernel make
-	// again.
-	Remake(h *plan.HCA, p scan.Port, s snapshot.Settings) error
 	// Problems returns what is wrong with the HCAs that the site gives in such parts, if it gives any.
 	Problems(c config.Config, node report.Scan) []error
 	// Make makes the parts of an HCA when the node boots.

@@ -9,10 +9,8 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
-	"gresnet/lib/link/snapshot"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -71,11 +69,6 @@ func (p partition) Read(r *Reading) (err error) {
 		}
 		return readChild(r, p, virtual.IPoIB)
 	})
-}
-
-// Remake reads what is lost of the interface of a VF.
-func (partition) Remake(h *plan.HCA, p scan.Port, s snapshot.Settings) error {
-	return Of(h.ID.Kind()).Remake(h, p, s)
 }
 
 // noPKey means that a port is not in the partition that a job's slot is for.

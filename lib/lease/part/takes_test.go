@@ -17,9 +17,6 @@ func TestAnInfiniBandPFSetsTheStateAloneAndSomeDriversNoVLANsOf8021AD(t *testing
 		{true, "mlx5", config.VF{State: config.LinkEnable}, true},
 		{true, "mlx5", q, false},
 		{false, "mlx5", ad, true},
-		{true, "mlx5", config.VF{Address: config.AddressJob}, true},
-		{true, "mlx4", config.VF{Address: config.AddressJob}, false},
-		{false, "mlx4", config.VF{Address: config.AddressVF}, true},
 		{false, "bnxt_re", q, true},
 		{false, "bnxt_re", ad, false},
 		{false, "qedr", ad, false},
@@ -37,16 +34,14 @@ func TestAVFOfAPFInSwitchdevModeTakesAVLANAlone(t *testing.T) {
 		takes bool
 	}{
 		{config.VF{}, true},
-		{config.VF{Address: config.AddressVF}, true},
 		{config.VF{VLAN: vlan(0, config.Proto8021Q)}, true},
-		{config.VF{VLAN: &config.VLAN{Proto: config.Proto8021Q}, Address: config.AddressVF}, true},
+		{config.VF{VLAN: &config.VLAN{Proto: config.Proto8021Q}}, true},
 		{config.VF{VLAN: vlan(3, config.Proto8021Q)}, false},
 		{config.VF{VLAN: vlan(0, config.Proto8021AD)}, false},
 		{config.VF{VLAN: vlan(0, config.Proto8021Q), MaxRate: new(100)}, false},
 		{config.VF{SpoofCheck: new(false)}, false},
 		{config.VF{Trust: new(false)}, false},
 		{config.VF{State: config.LinkEnable}, false},
-		{config.VF{Address: config.AddressJob}, false},
 	} {
 		if err := takesInSwitchdev("0000:3b:00.0", c.vf); (err == nil) != c.takes {
 			t.Errorf("%+v: %v", c.vf, err)

@@ -3,23 +3,15 @@ package part
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/hca/world"
-	"gresnet/lib/kernel/devnode"
-	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sriov"
-	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/link/snapshot"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
@@ -41,19 +33,14 @@ func (vf) Read(r *Reading) error {
 		return err
 	}
 	r.HCA.Before = []step.Step{s}
-	if s.Rebind != nil {
-		s.Rebind.Access = r.HCA.Access
-		r.HCA.Renewal = &plan.Renewal{Step: s.Rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(s.Rebind.Want) }}
-	}
 	return nil
 }
 
 func readVF(r *Reading) (*step.VF, error) {
 	d, e := r.Device, r.Entry
 	s := &step.VF{ID: d.ID, Name: d.Name}
-	wanted, readdress := e.VF, e.VF.Address == config.AddressJob
-	wanted.Address = ""
-	idle := wanted == config.VF{} && !readdress
+	wanted := e.VF
+	idle := wanted == config.VF{}
 	pf, err := sriov.FindLink(r.World.Sys, d.ID.PCI)
 	if errors.Is(err, sriov.ErrNoLink) && idle {
 		return s, nil // nobody can have set anything of its VFs
@@ -76,14 +63,6 @@ func readVF(r *Reading) (*step.VF, error) {
 			return nil, err
 		}
 		wanted.VLAN, idle = nil, true
-	}
-	if readdress {
-		if err := mayRebind(r); err != nil {
-			return nil, err
-		}
-		if s.Rebind, err = readRebind(r, pf, number); err != nil {
-			return nil, err
-		}
 	}
 	now, err := sriov.Read(pf, number)
 	if errors.Is(err, sriov.ErrNoVF) && idle {
@@ -140,73 +119,6 @@ func runsOVS(w *world.World) error {
 		err = hint.With(fmt.Errorf("%s does not run on the node", daemon), "GN757 systemctl start openvswitch-switch, or openvswitch")
 	}
 	return err
-}
-
-// mayRebind returns an error for a VF that cannot be bound again for a job.
-func mayRebind(r *Reading) error {
-	d := r.Device
-	if r.Entry.Keep {
-		err := fmt.Errorf("the interface of %s stays on the node, which may use it", d.Name)
-		return refuse("vf", hint.With(err, `GN368 an address of the job's own is not for interface = "keep" and isolation = "devices": leave it out of vf`))
-	}
-	if r.Mode == rdma.Exclusive {
-		return nil // the move takes the RDMA device from whoever has opened it
-	}
-	// The kernel makes device nodes that everybody may open.
-	closed, err := devnode.Folder(r.World.Dev).IsClosed()
-	if err != nil || closed {
-		return err
-	}
-	err = fmt.Errorf("users could open the new device nodes of %s in %s before they are closed", d.Name, r.World.Dev)
-	return refuse("vf", hint.With(err, `GN369 in shared mode an address of the job's own needs host = "closed", and each HCA of the node in a [[hca]]`))
-}
-
-// readRebind returns what gives a VF an address of the job's own.
-func readRebind(r *Reading, pf sriov.Link, number int) (*step.Rebind, error) {
-	d := r.Device
-	had, err := sriov.ReadAddress(r.World.Sys, pf, number, d.Name)
-	if errors.Is(err, sriov.ErrNoAddress) || errors.Is(err, sriov.ErrNoVF) {
-		return nil, refuse("vf", hint.With(fmt.Errorf("give %s an address of the job's own: %w", d.Name, err), `GN366 give the VF one: part = "vf" in [[hca]] does at boot, or ip link set PF vf N mac (node_guid, port_guid) and a new bind`))
-	}
-	if err != nil {
-		return nil, err
-	}
-	parent, err := sysfs.RDMAOf(r.World.Sys, d.ID.PCI)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse("vf", hint.With(fmt.Errorf("give %s an address of the job's own: %w", d.Name, err), "GN371 see in journalctl -k why the driver of the PF made no RDMA device"))
-	}
-	if err != nil {
-		return nil, err
-	}
-	guid, err := sysfs.NodeGUID(r.World.Sys, parent)
-	if err != nil {
-		return nil, err
-	}
-	s := &step.Rebind{ID: d.ID, Name: netlink.Name(d.Name), Had: had, Want: pf.AddressFor(guid, number, r.World.Job)}
-	s.CM, err = r.World.ReadCM(d.Name)
-	return s, err
-}
-
-// Remake notes the index of the interface of a VF that gets an address of the job's own. It returns an error
-// for one that has children, which end when the driver lets go of the VF; or has another MAC from its driver
-// than the PF was told, which no new bind gives it again.
-func (vf) Remake(h *plan.HCA, p scan.Port, s snapshot.Settings) error {
-	if h.Renewal == nil {
-		return nil
-	}
-	rebind := h.Renewal.Step.(*step.Rebind)
-	rebind.Index = p.Interface.Index
-	if told, has := rebind.Had.MAC, p.Interface.BoundWith(); told != "" && told != has {
-		err := fmt.Errorf("the driver of %s gave it MAC %s, and the PF was told %s, which counts from the next bind", s.Name, has, told)
-		return refuse("vf", hint.With(err, "GN373 tell the PF the first (ip link set PF vf N mac), or have the driver bind the VF again"))
-	}
-	for _, child := range s.Children {
-		if !child.ID.IsPKeyChild() {
-			err := fmt.Errorf("%s stands on %s, which is made anew for an address of the job's own", child.Settings.Name, s.Name)
-			return refuse("vf", hint.With(err, "GN367 remove it from the node, or leave address out of vf in [[hca]] and [[policy]]"))
-		}
-	}
-	return nil
 }
 
 // attributes returns the attributes that a site wants. A driver takes both rates together.
@@ -287,23 +199,16 @@ func ofPF(c config.Config, h config.HCA, pf report.HCA) (all []error) {
 // (bnxt_sriov.c:bnxt_set_vf_vlan, qede_main.c:qede_set_vf_vlan: EPROTONOSUPPORT).
 var only802Dot1Q = []string{"bnxt_re", "qedr"}
 
-// twoInterfaces is the RDMA driver whose VFs have an interface for each port (mlx4_en, main.c:mlx4_en_activate).
-const twoInterfaces = "mlx4"
-
 // takes returns an error for what a PF is known not to do for its VFs. Of the rest its driver decides.
 func takes(pf string, infiniband bool, driver string, v config.VF) error {
 	switch {
-	case infiniband && v != config.VF{State: v.State, Address: v.Address}:
+	case infiniband && v != config.VF{State: v.State}:
 		return hint.With(
 			fmt.Errorf("%s is InfiniBand: VLANs, rates, trust and spoof checks are Ethernet's", pf),
-			"GN329 leave all but state and address out of vf in [[hca]] and [[policy]]; on InfiniBand the subnet manager has partitions and rates",
+			"GN329 leave all but state out of vf in [[hca]] and [[policy]]; on InfiniBand the subnet manager has partitions and rates",
 		)
 	case v.VLAN != nil && v.VLAN.Proto == config.Proto8021AD && slices.Contains(only802Dot1Q, driver):
 		return hint.With(fmt.Errorf("driver %s takes no VLANs of 802.1ad for the VFs of %s", driver, pf), "GN330 leave proto out of vf in [[hca]] and [[policy]]")
-	case v.Address == config.AddressJob && rdma.EndsWithInterface(driver):
-		return hint.With(fmt.Errorf("driver %s ends its RDMA device when the VF is bound again: %s stays as it is", driver, pf), "GN372 leave address out of vf in [[hca]] and [[policy]]")
-	case v.Address == config.AddressJob && driver == twoInterfaces:
-		return hint.With(fmt.Errorf("driver %s makes two interfaces for a VF, which only their MACs tell apart: %s stays as it is", driver, pf), "GN365 leave address out of vf in [[hca]] and [[policy]]")
 	}
 	return nil
 }
@@ -312,9 +217,6 @@ func takes(pf string, infiniband bool, driver string, v config.VF) error {
 func takesInSwitchdev(pf string, v config.VF) error {
 	vlan := v.VLAN
 	v.VLAN = nil
-	if v.Address == config.AddressVF {
-		v.Address = ""
-	}
 	if v == (config.VF{}) && (vlan == nil || vlan.QoS == 0 && vlan.Proto == config.Proto8021Q) {
 		return nil
 	}

@@ -107,7 +107,7 @@ func (s *splitting) give(ctx context.Context, vf int) error {
 		}
 	}
 	s.renewed = append(s.renewed, vf)
-	return sriov.PCI.Rebind(function, until, nil)
+	return sriov.PCI.Rebind(function, until)
 }
 
 // lacks tells whether a VF has no address that stays. A driver may have given a new VF a random one.

@@ -5,9 +5,6 @@ import (
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/hca/scan"
-	"gresnet/lib/lease/plan"
-	"gresnet/lib/link/snapshot"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 )
@@ -20,9 +17,6 @@ func (Whole) Decide(_ config.Config, _ job.Job, e gres.Entry) (gres.Entry, error
 
 // Read reads nothing.
 func (Whole) Read(*Reading) error { return nil }
-
-// Remake reads nothing: the kernel makes no interface again.
-func (Whole) Remake(*plan.HCA, scan.Port, snapshot.Settings) error { return nil }
 
 // Problems returns none.
 func (Whole) Problems(config.Config, report.Scan) []error { return nil }

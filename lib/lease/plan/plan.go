@@ -12,7 +12,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
-	"gresnet/lib/link/snapshot"
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
@@ -33,8 +32,7 @@ type HCA struct {
 	Interfaces []*step.Settings
 	Children   []*step.Child // the interfaces that gresnet makes for a slot
 
-	Before  []step.Step // what comes before all else, as what a PF does for a VF
-	Renewal *Renewal    // nil: the kernel makes nothing again but for moves
+	Before []step.Step // what comes before all else, as what a PF does for a VF
 
 	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
 
@@ -48,13 +46,6 @@ type HCA struct {
 	Ready map[uint32]bool
 }
 
-// Renewal is a step that has the kernel make an HCA and its interfaces again, with something of the job's
-// own.
-type Renewal struct {
-	Step   step.Step
-	ForJob func(snapshot.Settings) snapshot.Settings // the settings that an interface then has
-}
-
 // Steps returns the steps by which a job gets its claimed HCAs, in order.
 //
 // The notes of all that moves lose come before the first move. An RDMA device goes before its
@@ -65,8 +56,7 @@ type Renewal struct {
 // so a mistake in the site's configuration costs no move. The overlay has the address by which the
 // uplink leads.
 //
-// What a PF does for a VF comes first of all: its driver may refuse it. A VF with an address of the
-// job's own is bound again after all notes, for that loses more than a move, and before all moves.
+// What a PF does for a VF comes first of all: its driver may refuse it.
 //
 // A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
 // network: no step moves anything, and all HCAs must have Keep.
@@ -88,28 +78,21 @@ func Steps(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Upli
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}
-	var children, renewals []step.Step
+	var children []step.Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
-		if h.Renewal != nil {
-			renewals = append(renewals, h.Renewal.Step)
-		}
 		for _, c := range h.Children {
 			children = append(children, c)
 		}
 		devices.HCAs = append(devices.HCAs, h.ID)
 	}
-	steps = append(append(append(steps, renewals...), move(mode, hcas)...), children...)
+	steps = append(append(steps, move(mode, hcas)...), children...)
 	return append(steps, devices)
 }
 
 // Changes tells whether a lease changes an interface of the HCA. It leaves one alone that stays on
 // the node, but the RDMA device's move makes an IPoIB interface again.
-func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlong(mode, i) }
-
-// Remakes tells whether a lease has the kernel make an interface of the HCA again: the VF is bound
-// again, or the interface goes with its RDMA device.
-func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Renewal != nil || goesAlong(mode, i) }
+func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || GoesAlong(mode, i) }
 
 // keep returns the steps that note what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []step.Step {
@@ -134,24 +117,13 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 			steps = append(steps, &step.RDMA{ID: h.ID, Name: netlink.Name(h.Name), CM: h.CM})
 		}
 		for _, s := range changed(mode, h) {
-			settings, gids := h.forJob(s)
 			links = append(links, &step.Link{
 				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: netlink.Name(s.Settings.Name), Index: s.Settings.Index, Keep: h.Keep,
-				Settings: settings, GIDs: gids, Mode: mode,
+				Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
 			})
 		}
 	}
 	return append(steps, links...)
-}
-
-// forJob returns the settings that an interface has while the job has the HCA, and the GIDs that its
-// port then has for them.
-func (h HCA) forJob(s *step.Settings) (snapshot.Settings, []netip.Addr) {
-	if h.Renewal == nil {
-		return s.Settings, s.GIDs
-	}
-	settings := h.Renewal.ForJob(s.Settings)
-	return settings, s.GIDsOf(settings)
 }
 
 // changed returns the interfaces of an HCA that the lease changes.
@@ -166,12 +138,12 @@ func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 
 // remade tells whether the move of an HCA's RDMA device makes an interface again.
 func remade(mode rdma.Mode, h HCA) bool {
-	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return goesAlong(mode, s.Interface) })
+	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return GoesAlong(mode, s.Interface) })
 }
 
-// goesAlong tells whether the move of an interface's RDMA device makes it again: that of IPoIB goes with
+// GoesAlong tells whether the move of an interface's RDMA device makes it again: that of IPoIB goes with
 // its RDMA device (ipoib_main.c:ipoib_remove_one).
-func goesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }
+func GoesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }
 
 // Uplink returns the step that makes an uplink; nil if the job has none.
 func Uplink(pool *jobnet.Pool, u *table.Uplink, uid uint32, forwarding []table.Forwarding) *network.Uplink {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/kernel/sriov"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
@@ -94,31 +93,6 @@ func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
 	// It may bring the link of a trusted VF back, and needs the VF's own MAC to be restored.
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
 	if got, want := names(steps), "link eth1, link eth4, settings eth1, settings eth4, vf mlx5_4, access mlx5_0, access mlx5_4, devices, namespace"; got != want {
-		t.Errorf("it is undone as %s\nwant %s", got, want)
-	}
-}
-
-func TestAVFWithAnAddressOfTheJobIsBoundAgainAfterAllNotesAndBeforeAllMovesBothWays(t *testing.T) {
-	vf, whole := hca("mlx5_4", "", "eth4", false), hca("mlx5_0", "", "eth1", false)
-	const mac = "02:00:00:00:00:99"
-	rebind := &step.Rebind{Name: "mlx5_4", Want: sriov.Address{MAC: mac}}
-	vf.Before = []step.Step{&step.VF{Name: "mlx5_4", Rebind: rebind}}
-	vf.Renewal = &plan.Renewal{Step: rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(rebind.Want) }}
-	vf.Interfaces[0].Settings.MAC = "02:00:00:00:00:01"
-	steps := plan.Steps(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole, vf})
-	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, rebind mlx5_4, rdma mlx5_0, rdma mlx5_4, link eth1, link eth4, devices"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	for _, s := range steps {
-		if l, is := s.(*step.Link); is && (l.Settings.MAC == mac) != (l.Name == "eth4") {
-			t.Errorf("in the job %s has the MAC %s", l.Name, l.Settings.MAC)
-		}
-	}
-	if vf.Interfaces[0].Settings.MAC == mac {
-		t.Error("the node gets the job's MAC back")
-	}
-	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
-	if got, want := names(steps), "rebind mlx5_4, rdma mlx5_0, rdma mlx5_4, link eth1, link eth4, settings eth1, settings eth4, vf mlx5_4, access mlx5_0, access mlx5_4, devices, namespace"; got != want {
 		t.Errorf("it is undone as %s\nwant %s", got, want)
 	}
 }

@@ -198,13 +198,6 @@ func (d *Damage) Added() []Note {
 			steps = append(steps, Note{Step: &step.RDMA{ID: id, Name: netlink.Name(name)}})
 		}
 		for _, s := range d.Notes {
-			if n, is := s.Step.(carrier); is && s.HCA() == id {
-				for _, carried := range n.Carried() {
-					if !d.Has(id, carried.Kind()) {
-						steps = append(steps, Note{Step: carried})
-					}
-				}
-			}
 			if n, is := s.Step.(*step.Settings); is && n.Of == id && !d.moved(n) {
 				steps = append(steps, Note{Step: &step.Link{Of: id, Port: n.Port, Interface: n.Interface, Name: netlink.Name(n.Settings.Name)}})
 			}
@@ -212,9 +205,6 @@ func (d *Damage) Added() []Note {
 	}
 	return steps
 }
-
-// carrier is a step whose note has copies of later notes, for a journal that lacks those.
-type carrier interface{ Carried() []step.Step }
 
 // moved tells whether the journal has the note of an interface's move.
 func (d *Damage) moved(s *step.Settings) bool {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/kernel/sriov"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network"
 	"gresnet/lib/state/journal"
@@ -116,26 +115,6 @@ func TestAVFWithoutTheNoteOfWhatItsPFDidIsInDoubt(t *testing.T) {
 		why := d.Uncertain()[id]
 		if want := "what its PF did for it is not known"; strings.HasSuffix(why, want) == has || has && why != "" {
 			t.Errorf("with the note, %t: %q", has, why)
-		}
-	}
-}
-
-func TestAVFIsBoundAgainByTheNoteOfItsPFIfItsOwnNoteDoesNotRead(t *testing.T) {
-	id := node.ID{PCI: "0000:3b:00.0", VF: "3"}
-	rebind := &step.Rebind{ID: id, Name: "mlx5_9", Had: sriov.Address{MAC: "02:00:00:00:00:01"}}
-	for _, c := range []struct {
-		noted *step.Rebind
-		own   bool
-		added bool
-	}{{nil, false, false}, {rebind, false, true}, {rebind, true, false}} {
-		notes := []Note{{Step: &step.VF{ID: id, Rebind: c.noted}, Number: 1}, {Step: &step.Access{ID: id, Name: "mlx5_9"}, Number: 3}}
-		if c.own {
-			notes = append(notes, Note{Step: rebind, Number: 4})
-		}
-		d := Damage{Gaps: []journal.Gap{{After: 3, Why: "a line"}}, Notes: notes, HCAs: []node.HCA{{ID: id, Name: "mlx5_9"}}}
-		added := slices.ContainsFunc(d.Added(), func(n Note) bool { return n.Step == step.Step(rebind) })
-		if added != c.added {
-			t.Errorf("%+v: added, %t", c, added)
 		}
 	}
 }

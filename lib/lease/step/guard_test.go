@@ -59,18 +59,6 @@ func newSlotJobs(t *testing.T) *slotJobs {
 	return nil
 }
 
-// A later run of the job lives, and what an earlier one lost comes back.
-func TestALeaseThatWasSetAsideLeavesTheGuardOfItsJobsNextRun(t *testing.T) {
-	j := newSlotJobs(t)
-	j.must(j.begin(7, config.GuardRequired))
-	j.expect(7)
-	w := j.world(7)
-	w.Dir = state.Lease(filepath.Join(j.dir.Lost(), "job-7-1"))
-	j.must(os.MkdirAll(string(w.Dir), 0o700))
-	j.must((&Rebind{}).close(w))
-	j.expect(7)
-}
-
 func (j *slotJobs) world(job uint32) *world.World {
 	return &world.World{Given: world.Given{
 		Dir: j.dir.Lease(job), Locks: j.dir.Locks(), Guard: j.guard, Job: job, Budget: poll.Budget{Context: context.Background()},

@@ -32,10 +32,9 @@ type Verifier interface {
 	Verify(*world.World) error
 }
 
-// order says which kinds of steps an unwinding undoes first: a VF must be bound again before its parts
-// come home, an RDMA device must be home before its interface, which that move may make again, and all
-// interfaces before their settings. From rebind to link this holds only where the journal lacks notes: else
-// these are undone as they were done (recovery.SortForUndo). Only this table has kinds and their ranks.
+// order says which kinds of steps an unwinding undoes first: an RDMA device must be home before its
+// interface, which that move may make again, and all interfaces before their settings. For rdma and link
+// this holds only where the journal lacks notes: else these are undone as they were done (recovery.SortForUndo). Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
 	blank func() Step
@@ -44,7 +43,6 @@ var order = []struct {
 	{"uplink", func() Step { return new(network.Uplink) }},
 	{"overlay", func() Step { return new(network.Overlay) }},
 	{"child", func() Step { return new(Child) }},
-	{"rebind", func() Step { return new(Rebind) }},
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},
 	{"settings", func() Step { return new(Settings) }},
@@ -59,7 +57,7 @@ var order = []struct {
 var (
 	// HomeBegins is the first rank that brings parts of the node home. Lower ranks were made for
 	// the job, and the unwinding removes them whatever else fails.
-	HomeBegins = rankOf("rebind")
+	HomeBegins = rankOf("rdma")
 	// Moved is the first rank after those that move an HCA or a part of it.
 	Moved = rankOf("settings")
 	// AllUp is the first rank after those that bring interfaces up.

@@ -2,6 +2,8 @@ package step
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/sriov"
@@ -18,23 +20,11 @@ type VF struct {
 	Want sriov.Attributes `json:"want"`
 
 	Representor *sriov.Representor `json:"representor,omitempty"` // nil outside of switchdev mode
-
-	// Rebind is what gives the VF an address of the job's own, nil if nothing does. It has a note of its
-	// own, which comes later; this copy is for an unwinding that cannot read that.
-	Rebind *Rebind `json:"rebind,omitempty"`
 }
 
 func (*VF) Kind() string     { return "vf" }
 func (s *VF) Object() string { return s.Name }
 func (s *VF) HCA() node.ID   { return s.ID }
-
-// Carried returns the copy of a later note.
-func (s *VF) Carried() []Step {
-	if s.Rebind == nil {
-		return nil
-	}
-	return []Step{s.Rebind}
-}
 
 // Sets says what the PF does for the VF.
 func (s *VF) Sets() string { return cmp.Or(s.Representor.Sets(), s.Want.String()) }
@@ -50,7 +40,8 @@ func (s *VF) Do(w *world.World) error {
 // Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
 func (s *VF) Undo(w *world.World) error {
 	failed := s.Representor.Undo(w.Context, w.Sys, s.ID, w.Notice)
-	if err := s.Had.Set(w.Sys, s.ID); !isGone(err) {
+	err := s.Had.Set(w.Sys, s.ID)
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, sriov.ErrNoVF) {
 		failed = hint.Join(failed, err)
 	}
 	return failed

@@ -104,11 +104,6 @@ func (m Address) Addr() netip.Prefix {
 	return netip.PrefixFrom(addr, int(m[1]))
 }
 
-// Replace returns the address with another one in place of old, if old is what it is.
-func (m Address) Replace(old, other netip.Addr) Address {
-	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
-}
-
 // table has the addresses of all interfaces.
 var table = netlink.Table{
 	Kind: unix.RTM_GETADDR, Want: unix.RTM_NEWADDR,

@@ -562,11 +562,6 @@ func (m Route) Survives(expired netip.Prefix, left []netip.Prefix) Route {
 // Destination returns the address that a route is to, or the first one of its network.
 func (m Route) Destination() netip.Addr { return m.attributes().Addr(unix.RTA_DST) }
 
-// Replace returns the route with another address in place of old: its destination, its source.
-func (m Route) Replace(old, other netip.Addr) Route {
-	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
-}
-
 // Lost names the encapsulation of what takes the route, if the kernel does not tell all of it.
 func (m Route) Lost() string {
 	list := m.attributes()

@@ -38,7 +38,7 @@ func (c *Conn) refuse(i link.Described, s Settings) error {
 	return tc.Refuse(c.Route, i.Index, s.Name)
 }
 
-// refuseEncapsulation refuses routes with an encapsulation of which the kernel does not tell all.
+// refuseEncapsulation refuses routes whose encapsulation the kernel does not tell in full.
 func (s Settings) refuseEncapsulation() error {
 	for _, m := range slices.Concat(s.Routes, s.HomeRoutes) {
 		if what := m.Lost(); what != "" {

@@ -16,7 +16,6 @@ type VF struct {
 	SpoofCheck *bool
 	Trust      *bool
 	State      string // LinkAuto or LinkEnable; empty: as it is
-	Address    string // AddressJob or AddressVF; empty: AddressVF
 }
 
 // VLAN is in which VLAN a VF is; ID 0: none.
@@ -35,12 +34,6 @@ const (
 const (
 	LinkAuto   = "auto"   // it is up while the PF's is
 	LinkEnable = "enable" // it is up
-)
-
-// Whose address a VF has while a job has it.
-const (
-	AddressVF  = "vf"  // the one that it has anyway
-	AddressJob = "job" // one of the job's own
 )
 
 // Bounds of what a VF can have.
@@ -69,9 +62,6 @@ func (v *VF) read(t document.Table) {
 		// | `"auto"`: its link is up while the PF's is; `"enable"`: it is up always, so VFs of one PF
 		// reach each other without a cable
 		"state",
-		// `"vf"` | `"job"`: the VF has [an address of the job's own](#an-address-of-the-jobs-own); `"vf"`:
-		// it has the same one for all jobs
-		"address",
 	)
 	v.readVLAN(t)
 	v.MinRate, v.MaxRate = readWithin(t, "min_rate", maxRate), readWithin(t, "max_rate", maxRate)
@@ -80,7 +70,6 @@ func (v *VF) read(t document.Table) {
 	}
 	v.SpoofCheck, v.Trust = readSwitch(t, "spoof_check"), readSwitch(t, "trust")
 	v.State, _ = t.Word("state", LinkAuto, LinkEnable)
-	v.Address, _ = t.Word("address", AddressVF, AddressJob)
 }
 
 func (v *VF) readVLAN(t document.Table) {
@@ -125,7 +114,7 @@ func readSwitch(t document.Table, key string) *bool {
 func (v VF) Or(other VF) VF {
 	return VF{
 		VLAN: cmp.Or(v.VLAN, other.VLAN), MinRate: cmp.Or(v.MinRate, other.MinRate), MaxRate: cmp.Or(v.MaxRate, other.MaxRate),
-		SpoofCheck: cmp.Or(v.SpoofCheck, other.SpoofCheck), Trust: cmp.Or(v.Trust, other.Trust), State: cmp.Or(v.State, other.State), Address: cmp.Or(v.Address, other.Address),
+		SpoofCheck: cmp.Or(v.SpoofCheck, other.SpoofCheck), Trust: cmp.Or(v.Trust, other.Trust), State: cmp.Or(v.State, other.State),
 	}
 }
 
@@ -145,6 +134,5 @@ func (v VF) String() string {
 	say("spoof_check", v.SpoofCheck != nil, func() any { return *v.SpoofCheck })
 	say("trust", v.Trust != nil, func() any { return *v.Trust })
 	say("state", v.State != "", func() any { return document.Quoted([]string{v.State}) })
-	say("address", v.Address != "", func() any { return document.Quoted([]string{v.Address}) })
 	return "{" + strings.Join(said, ", ") + "}"
 }

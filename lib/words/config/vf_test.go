@@ -11,16 +11,16 @@ import (
 const parts = "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 2\nmatch = \"pci=3b:00.0\"\n"
 
 func TestWhatIsSaidOfAVFIsKeptAndTheRestIsNil(t *testing.T) {
-	text := parts + "vf = {vlan = 100, qos = 3, proto = \"802.1ad\", min_rate = 0, trust = false, state = \"enable\", address = \"vf\"}\n"
-	text += "[[policy]]\naccount = \"physics\"\nvf = {vlan = 7, max_rate = 5000, spoof_check = true, address = \"job\"}\n"
+	text := parts + "vf = {vlan = 100, qos = 3, proto = \"802.1ad\", min_rate = 0, trust = false, state = \"enable\"}\n"
+	text += "[[policy]]\naccount = \"physics\"\nvf = {vlan = 7, max_rate = 5000, spoof_check = true}\n"
 	c, err := config.Parse([]byte(text), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
 	none, most, no, yes := 0, 5000, false, true
-	site := config.VF{VLAN: &config.VLAN{ID: 100, QoS: 3, Proto: "802.1ad"}, MinRate: &none, Trust: &no, State: "enable", Address: "vf"}
-	policy := config.VF{VLAN: &config.VLAN{ID: 7, Proto: "802.1q"}, MaxRate: &most, SpoofCheck: &yes, Address: "job"}
-	both := config.VF{VLAN: policy.VLAN, MinRate: &none, MaxRate: &most, SpoofCheck: &yes, Trust: &no, State: "enable", Address: "job"}
+	site := config.VF{VLAN: &config.VLAN{ID: 100, QoS: 3, Proto: "802.1ad"}, MinRate: &none, Trust: &no, State: "enable"}
+	policy := config.VF{VLAN: &config.VLAN{ID: 7, Proto: "802.1q"}, MaxRate: &most, SpoofCheck: &yes}
+	both := config.VF{VLAN: policy.VLAN, MinRate: &none, MaxRate: &most, SpoofCheck: &yes, Trust: &no, State: "enable"}
 	if !reflect.DeepEqual(c.HCAs[0].VF, site) || !reflect.DeepEqual(c.Policies[0].VF, policy) || !reflect.DeepEqual(policy.Or(site), both) {
 		t.Errorf("got %+v and %+v", c.HCAs[0].VF, c.Policies[0].VF)
 	}
@@ -47,7 +47,6 @@ func TestErrorsOfAVFNameTheKeyAndItsTablesLine(t *testing.T) {
 		{"min_rate = 10, max_rate = 9", "min_rate: 10 is more than max_rate, 9"},
 		{"max_rate = 10000001", "max_rate: 10000001 is not from 0 to 10000000"},
 		{"trust = 1", "trust: is not true or false"},
-		{"address = \"02:00:00:00:00:01\"", `address: "02:00:00:00:00:01" is not one of "vf", "job"`},
 		{"state = \"disable\"", `state: "disable" is not one of "auto", "enable"`},
 	} {
 		_, err := config.Parse([]byte(parts+"vf = {"+c.vf+"}\n"), "f")

@@ -19,7 +19,6 @@ type site struct {
 	vfs      [2]int   // of the RoCE PF, and of the InfiniBand PF
 	job      string   // one that is killed
 	neighbor string   // one that has other parts meanwhile
-	rebinds  [2]bool  // whether the VFs of the one, and of the other PF have addresses of the job's own
 	moving   []string // interfaces of HCAs that the job gets whole
 }
 
@@ -50,8 +49,7 @@ func draw(t *testing.T, r *rand.Rand) (s site) {
 	}
 	for i, pf := range []string{rocePF, ibPF} {
 		s.vfs[i] = 1 + r.IntN(3)
-		s.rebinds[i] = r.IntN(3) == 0
-		entry(s.vfs[i], fmt.Sprintf("match = \"pci=%s\"\npart = \"vf\"\ncount = %d\n%s", pf, s.vfs[i], drawVF(r, i == 0, s.rebinds[i])))
+		entry(s.vfs[i], fmt.Sprintf("match = \"pci=%s\"\npart = \"vf\"\ncount = %d\n%s", pf, s.vfs[i], drawVF(r, i == 0)))
 	}
 	roce, ib := oneOf(r, "", "macvlan", "ipvlan", "shared"), oneOf(r, "", "pkey")
 	slots := 4
@@ -77,12 +75,6 @@ func draw(t *testing.T, r *rand.Rand) (s site) {
 			entry(4, fmt.Sprintf("match = %q\npart = %q\ncount = 4\nnetwork = \"10.128.0.0/16\"\n", match, h.part))
 		}
 	}
-	// In shared mode an address of the job's own needs all HCAs in tables.
-	for i, name := range vm.WithoutPCI(t) {
-		if match := fmt.Sprintf("match = \"rdma=%s\"\n", name); !strings.Contains(s.config, match) {
-			s.config += fmt.Sprintf("[[hca]]\nindex = %d\n%s", 100+i, match)
-		}
-	}
 	s.job = "SLURM_JOB_ID=900080 SLURM_JOB_GPUS=" + strings.Join(mine, ",")
 	if len(others) > 0 && r.IntN(2) == 0 {
 		s.neighbor = "SLURM_JOB_ID=900081 SLURM_JOB_GPUS=" + strings.Join(others, ",")
@@ -91,11 +83,8 @@ func draw(t *testing.T, r *rand.Rand) (s site) {
 }
 
 // drawVF draws what a PF does for its VFs.
-func drawVF(r *rand.Rand, roce, rebinds bool) string {
+func drawVF(r *rand.Rand, roce bool) string {
 	var has []string
-	if rebinds {
-		has = append(has, "address = \"job\"")
-	}
 	if roce {
 		for _, of := range [][]string{
 			{"vlan = 7", "vlan = 100, qos = 3", "vlan = 100, proto = \"802.1ad\"", "vlan = 0"},
@@ -135,9 +124,7 @@ func (v version) split(t *testing.T, r *rand.Rand, s site) (names []string) {
 	for i, pf := range []string{rocePF, ibPF} {
 		for n := range s.vfs[i] {
 			name := strings.TrimSpace(vm.Run(t, fmt.Sprintf("ls /sys/bus/pci/devices/%s/virtfn%d/net", pf, n)))
-			if !s.rebinds[i] { // docs/restore.md has what that loses of what else interfaces are given
-				names = append(names, name)
-			}
+			names = append(names, name)
 			dress(t, name, 4+3*i+n)
 			if i == 0 {
 				for _, set := range []string{"vlan 30 qos 5", "spoofchk on", "trust on", "max_tx_rate 900 min_tx_rate 1", "state enable"} {
@@ -186,18 +173,15 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 		s = draw(t, r)
 		names := todays.split(t, r, s)
 		drawn := configure(t, r, names)
-		bare, same := vm.Picture(t), vm.Same
-		if s.rebinds[0] || s.rebinds[1] {
-			same = vm.SameInAnyOrder
-		}
+		bare := vm.Picture(t)
 		if s.neighbor == "" {
-			kills += killSome(t, r, s.job, bare, same)
+			kills += killSome(t, r, s.job, bare)
 		} else {
 			vm.Must(t, "prolog", s.neighbor)
 			todays.closeNodes(t) // a move made those of the job's HCAs again
-			kills += killSome(t, r, s.job, vm.Picture(t), same)
+			kills += killSome(t, r, s.job, vm.Picture(t))
 			vm.Must(t, "epilog", s.neighbor)
-			if same(t, bare); t.Failed() {
+			if vm.Same(t, bare); t.Failed() {
 				t.Fatal("after the job beside it")
 			}
 		}
@@ -205,7 +189,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 		for _, name := range s.moving {
 			dress(t, name, dressed[name]) // some take them along
 		}
-		t.Logf("seed %d: %d and %d VFs, with addresses of the job's own: %v, whole %q, a job beside it: %t, %d settings, %d kills so far", first+uint64(round), s.vfs[0], s.vfs[1], s.rebinds, s.moving, s.neighbor != "", len(drawn), kills)
+		t.Logf("seed %d: %d and %d VFs, whole %q, a job beside it: %t, %d settings, %d kills so far", first+uint64(round), s.vfs[0], s.vfs[1], s.moving, s.neighbor != "", len(drawn), kills)
 	}
 	t.Logf("%d kills in %d rounds from seed %d", kills, round, first)
 }

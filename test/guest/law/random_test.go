@@ -126,7 +126,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(s, 0))
 		kind = leadOut(t, r, config)
 		drawn = configure(t, r, strings.Fields(vm.Run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")))
-		kills += killSome(t, r, job, vm.Picture(t), vm.Same)
+		kills += killSome(t, r, job, vm.Picture(t))
 		takeAway(t, drawn)
 		vm.Run(t, vm.GiveAddresses) // some take them along
 		t.Logf("seed %d: uplink %s, %d settings, %d kills so far", s, kind, len(drawn), kills)
@@ -134,15 +134,15 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	t.Logf("%d kills in %d rounds from seed %d", kills, round, first)
 }
 
-// killSome kills the programs of a job at random, and returns how often. same fails the test unless the
+// killSome kills the programs of a job at random, and returns how often. It fails the test unless the
 // node is as the picture before shows it.
-func killSome(t *testing.T, r *rand.Rand, job, before string, same func(*testing.T, string)) (kills int) {
+func killSome(t *testing.T, r *rand.Rand, job, before string) (kills int) {
 	t.Helper()
 	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
 	for _, program := range []string{"prolog", "epilog"} {
 		full[program], _ = killed(t, program, job, never)
 	}
-	if same(t, before); t.Failed() {
+	if vm.Same(t, before); t.Failed() {
 		t.Fatal("without a kill")
 	}
 	for range vm.Rounds(1, 6) {
@@ -161,7 +161,7 @@ func killSome(t *testing.T, r *rand.Rand, job, before string, same func(*testing
 			left -= took
 		}
 		vm.Must(t, "epilog", job)
-		if same(t, before); t.Failed() {
+		if vm.Same(t, before); t.Failed() {
 			t.Fatal("after a kill")
 		}
 	}

@@ -176,27 +176,3 @@ func TestAVFOfARealDriverThatVanishesFromItsJobIsGoneAndNothingElse(t *testing.T
 	vm.Must(t, "epilog", igbJob(1, "x"))
 	vm.Same(t, before)
 }
-
-// Its driver takes the address when it binds the VF, and packets go by it.
-func TestAVFOfARealDriverHasAnAddressOfTheJobAndThenItsOwn(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Long, vm.IGB)
-	bootIGB(t, "vf = {vlan = 100, address = \"job\"}\n"+theOthers(t))
-	before := vm.Picture(t)
-	recorded := regexp.MustCompile(`link/ether (\S+)`)
-	own := recorded.FindStringSubmatch(ofVF(t, 0))[1]
-	for n := range 2 {
-		vm.Must(t, "prolog", igbJob(n, "x"))
-		link := fmt.Sprintf("%sv%d", roceLink, n)
-		inIGBJob(t, n, fmt.Sprintf("ip addr flush dev %s; ip addr add 10.21.0.%d/24 dev %[1]s; ip link set %[1]s up", link, n+1))
-		withCarrier(t, fmt.Sprintf("nsenter --net=/run/gresnet/jobs/90040%d/netns ", n), n)
-	}
-	jobs := recorded.FindStringSubmatch(ofVF(t, 0))[1]
-	vm.Eventually(t, "the jobs reach each other", func() bool { return reaches(0, 1) && reaches(1, 0) })
-	if seen := inIGBJob(t, 1, "ip neigh show 10.21.0.1"); jobs == own || !strings.Contains(seen, jobs) {
-		t.Errorf("the VF had the MAC %s, its PF has %s on record, and the other job sees %s", own, jobs, seen)
-	}
-	for n := range 2 {
-		vm.Must(t, "epilog", igbJob(n, "x"))
-	}
-	vm.SameInAnyOrder(t, before)
-}

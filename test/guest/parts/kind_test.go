@@ -175,6 +175,15 @@ func mustFake(t *testing.T, program string) string {
 	return out
 }
 
+// theOthers lists the HCAs that are no PFs: with all HCAs in tables, /dev/infiniband is closed.
+func theOthers(t *testing.T) (tables string) {
+	t.Helper()
+	for n, name := range vm.WithoutPCI(t) {
+		tables += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", 20+n, name)
+	}
+	return tables
+}
+
 func TestAKindOfPartsInOneFileGoesThroughABootAPrologAnEpilogAKillAndAStatus(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.VF)
 	boot(t, inParts(2, "gpus = [0, 1]\n", "gpus = [2, 3]\n")+theOthers(t))

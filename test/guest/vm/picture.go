@@ -61,7 +61,7 @@ func Same(t *testing.T, before string) {
 	}
 }
 
-// SameInAnyOrder fails the test unless the node has what it had. A VF that was bound again is the last
+// SameInAnyOrder fails the test unless the node has what it had. A VF whose driver took it again is the last
 // one in the lists of RDMA devices: the kernel lets nobody choose an RDMA device's index.
 func SameInAnyOrder(t *testing.T, before string) {
 	t.Helper()
