@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/lease"
 	"gresnet/lib/people/cli"
+	"gresnet/lib/slurm"
 	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
@@ -67,6 +68,9 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 	}
 	ctx := context.Background()
 	err = w.OnNode(f, cfg, "prolog", func(n *lease.Host) error {
+		if sign.FindCaller().Slurmd {
+			n.Joined = func() error { return slurm.Joined(n.Files, j.Conf) }
+		}
 		n.Undo = cfg.Deadline.Prolog / 2
 		ctx, cancel := context.WithTimeout(ctx, cfg.Deadline.Prolog-n.Undo)
 		defer cancel()

@@ -104,6 +104,11 @@ func (n *Host) takeWanted(ctx context.Context, j job.Job, e entitlement) (lacks 
 	if e.err != nil || len(e.wants) == 0 {
 		return nil, e.err
 	}
+	if n.Joined != nil {
+		if err := n.Joined(); err != nil {
+			return nil, err
+		}
+	}
 	if j.Others, err = source.Companions(ctx, j, n.Config); err != nil {
 		return nil, err
 	}

@@ -1,12 +1,47 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"gresnet/lib/words/hint"
 )
+
+// NodeStack is the file by which a node's plugstack.conf, which hosts without gresnet may have, too, comes to the
+// line for the plugin. Slurm takes an include of a file that is not there for none.
+const NodeStack = "/etc/gresnet/plugstack.conf"
+
+// Plugstack returns the path of plugstack.conf, if slurm.conf is in a folder.
+func (c Conf) Plugstack(dir string) string {
+	return cmp.Or(c.Last("plugstackconfig"), path.Join(dir, "plugstack.conf"))
+}
+
+// Joined fails if slurmd starts tasks without gresnet's plugin, or with one that may fail: tasks of a job with
+// a lease would run in the node's network, with no HCA or with all. conf is the path of slurm.conf.
+func Joined(root fs.FS, conf string) error {
+	const do = "GN860 gresnet setup, then restart slurmd: see gresnet check"
+	c, err := Read(root, conf)
+	if err != nil {
+		return hint.With(fmt.Errorf("find gresnet's plugin: %w", err), "GN861 correct what Slurm does not read: gresnet check")
+	}
+	file := c.Plugstack(path.Dir(conf))
+	lines, err := ReadPlugstack(root, file)
+	if err != nil {
+		return hint.With(fmt.Errorf("find gresnet's plugin: %w", err), do)
+	}
+	i := slices.IndexFunc(lines, func(l StackLine) bool { return l.Is("gresnet") })
+	switch {
+	case i < 0:
+		return hint.With(fmt.Errorf("find gresnet's plugin: %s does not have it, and tasks would not be in their job", file), do)
+	case lines[i].Need != "required":
+		return hint.With(fmt.Errorf("find gresnet's plugin: %s has %q, and where it fails tasks are not in their job", file, lines[i]), "GN862 write required in place of "+lines[i].Need)
+	}
+	return nil
+}
 
 // StackLine is a line of plugstack.conf.
 type StackLine struct {

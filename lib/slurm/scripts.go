@@ -43,6 +43,11 @@ const (
 	Calls                // it is the program, or does nothing else
 )
 
+// Guard returns the line by which a script that all hosts have alike does nothing on a host without gresnet.
+func Guard(program string) string {
+	return "[ -e " + program + " ] || [ -e " + NodeStack + " ] || exit 0"
+}
+
 // maxScript bounds what is read of a script.
 const maxScript = 256 << 10
 
@@ -57,7 +62,7 @@ func CallOf(root fs.FS, file, program string) Call {
 	}
 	var code []string
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line != Guard("/usr/sbin/"+program) {
 			code = append(code, strings.TrimPrefix(line, "exec "))
 		}
 	}

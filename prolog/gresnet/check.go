@@ -65,14 +65,12 @@ Examples:
   gresnet check
   gresnet check --quiet
   gresnet check --fix --dry-run
-  gresnet check --role login     # where users call srun and sbatch
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet check
   gresnet check --machine node.txt
   gresnet check --json | jq '.findings[] | select(.level != "ok")'`,
 		Flags: []urfave.Flag{
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
-			&urfave.StringFlag{Name: "role", Usage: "check as `ROLE` node or login (no HCAs)", Value: "node"},
 			&urfave.BoolFlag{Name: "fix", Usage: "mend what is safe, then check", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would mend, and change nothing", DisableDefaultText: true},
 			machineFlag(),
@@ -82,7 +80,7 @@ Examples:
 }
 
 func runCheck(w *cli.World, c *urfave.Context) error {
-	err := hint.Join(alone(c), oneOf(c, "fix", "json"), oneOf(c, "fix", "role"))
+	err := hint.Join(alone(c), oneOf(c, "fix", "json"))
 	if err == nil && c.IsSet("dry-run") && !c.IsSet("fix") {
 		err = hint.With(errors.New("--dry-run does nothing without --fix"), "GN320 give --fix, too: check alone changes nothing")
 	}
@@ -91,13 +89,6 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	}
 	if c.IsSet("machine") {
 		return checkMachine(w, c)
-	}
-	switch c.String("role") {
-	case "login":
-		return showFindings(w, c, site(w, c).RunLogin())
-	case "node":
-	default:
-		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "GN281 take node or login")
 	}
 	if err := cli.Root(); err != nil {
 		return err

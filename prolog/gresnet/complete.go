@@ -21,7 +21,7 @@ func isCompletion(args []string) bool {
 }
 
 // values are what flags can have that take one of a few words.
-var values = map[string][]string{"--mode": {"shared", "exclusive"}, "--role": {"node", "login"}}
+var values = map[string][]string{"--mode": {"shared", "exclusive"}}
 
 // completeWords has the application and its commands answer a shell.
 func completeWords(w *cli.World, app *urfave.App) {

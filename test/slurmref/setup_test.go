@@ -3,6 +3,7 @@ package slurmref
 import (
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func conf(r *rand.Rand) string {
 
 // theirs returns scripts without gresnet's.
 func theirs(all []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return strings.HasPrefix(s, "/usr/sbin/gresnet-") })
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return path.Base(s) == "gresnet-prolog" || path.Base(s) == "gresnet-epilog" })
 }
 
 func TestWhatSetupWritesSlurmReadsAndRunsGresnetInItsPlace(t *testing.T) {
@@ -95,8 +96,11 @@ func TestWhatSetupWritesSlurmReadsAndRunsGresnetInItsPlace(t *testing.T) {
 				if !ok {
 					t.Fatalf("Slurm does not read\n%s\nwhich was\n%s", after, text)
 				}
-				for key, ours := range map[string]string{"prolog": "/usr/sbin/gresnet-prolog", "epilog": "/usr/sbin/gresnet-epilog"} {
+				for key, ours := range map[string]string{"prolog": "/etc/slurm/gresnet-prolog", "epilog": "/etc/slurm/gresnet-epilog"} {
 					all := now[key]
+					if had := "/usr/sbin/gresnet-" + key; slices.Contains(before[key], had) {
+						ours = had
+					}
 					if !slices.Equal(theirs(all), theirs(before[key])) {
 						t.Fatalf("Slurm runs other scripts of the site's: %q, before: %q\n%s", all, before[key], after)
 					}

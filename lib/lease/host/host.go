@@ -41,6 +41,9 @@ type Host struct {
 	Now    func() time.Time
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 
+	// Joined fails if Slurm's tasks would not join the lease of their job; nil: Slurm starts none.
+	Joined func() error
+
 	// Timed takes times that no step took: the looks before the first of them, waits between, the journal.
 	// nil: nobody wants to know.
 	Timed func(what string, took time.Duration)

@@ -715,27 +715,6 @@ func TestThePluginKnowsTheArgumentsThatCheckDoes(t *testing.T) {
 	}
 }
 
-func TestALoginHostNeedsThePluginOnlyWherePlugstackConfHasIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*check.Site)
-		want   string
-	}{
-		"well": {func(*check.Site) {}, "ok       plugstack.conf: required spank_gresnet.so\n" +
-			"ok       plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is for Slurm 24.11, which is installed\n"},
-		"no line": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "#"), "ok       plugstack.conf: it does not have gresnet's plugin, which a host without HCAs does not need\n"},
-		"no file": {remove("etc/slurm/plugstack.conf"), "ok       plugstack.conf: it does not have gresnet's plugin, which a host without HCAs does not need\n"},
-		"no plugin": {remove(debian + "spank_gresnet.so"), "ok       plugstack.conf: required spank_gresnet.so\n" +
-			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm: srun and sbatch do not run here; install the gresnet-spank for this version of Slurm, or set PluginDir in slurm.conf\n"},
-	} {
-		s := site()
-		s.Inventory, s.InventoryErr = report.Scan{}, errors.New("no RDMA subsystem in the kernel")
-		c.change(&s)
-		if got := printed(t, s.RunLogin()); got != c.want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
-		}
-	}
-}
-
 func TestCheckSaysWhatSlurmsOwnIndicesCost(t *testing.T) {
 	for index, want := range map[string]bool{config.IndexSlurm: true, config.IndexNear: false} {
 		s := site()

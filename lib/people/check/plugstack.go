@@ -15,8 +15,8 @@ import (
 func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	const about = "plugstack.conf"
 	const do = "GN103 gresnet setup, or add the line: required spank_gresnet.so"
-	file := plugstackFile(conf, dir)
-	lines, err := s.stack(conf, dir)
+	file := conf.Plugstack(dir)
+	lines, err := slurm.ReadPlugstack(s.Root, file)
 	if err != nil {
 		return []Finding{bad(Error, about, do, err.Error())}
 	}

@@ -56,6 +56,7 @@ type Plan struct {
 	Refusals   []Refusal
 	Controller []string // what slurm.conf of the controller, and of all nodes, must have, too
 	Configless bool     // Controller has lines of several files, each after the file's name
+	Scripts    []string // that slurm.conf names, and that each node needs before it has that slurm.conf
 	Notes      []string
 }
 
@@ -67,6 +68,9 @@ const (
 	prolog = "/usr/sbin/gresnet-prolog"
 	epilog = "/usr/sbin/gresnet-epilog"
 )
+
+// local is where the scripts are on a node that has Slurm's files from the controller.
+const local = "/etc/slurm"
 
 // Make plans.
 func Make(s Site) Plan {
@@ -177,8 +181,9 @@ func (p *planner) slurmConf(file string) {
 	if !understood {
 		return
 	}
-	p.script(&t, path.Dir(file), "Prolog", prolog)
-	p.script(&t, path.Dir(file), "Epilog", epilog)
+	dir := path.Dir(file)
+	p.script(&t, dir, "Prolog", prolog)
+	p.script(&t, dir, "Epilog", epilog)
 	p.flags(&t)
 	for _, name := range p.Gres {
 		t.list("GresTypes", name)
@@ -201,7 +206,7 @@ func (p *planner) slurmConf(file string) {
 func (p *planner) script(t *text, dir, key, program string) {
 	all := t.keys(key)
 	if len(all) == 0 || last(all).Value == "" {
-		t.add(key + "=" + program)
+		t.add(key + "=" + p.wrapper(dir, key, program))
 		return
 	}
 	version, known := p.version(t, dir)
@@ -215,7 +220,10 @@ func (p *planner) script(t *text, dir, key, program string) {
 				return
 			}
 		}
-		if path.Base(one.Keys[0].Value) == path.Base(program) {
+		if value := one.Keys[0].Value; path.Base(value) == path.Base(program) {
+			if value != program && path.IsAbs(value) && !slurm.Exists(p.Root, value) {
+				p.wrapper(path.Dir(value), key, program) // as the file of all hosts says
+			}
 			return
 		}
 		if path.Base(one.Keys[0].Value) == "*" {
@@ -226,7 +234,7 @@ func (p *planner) script(t *text, dir, key, program string) {
 	case folder != "" && len(all) == 1:
 		p.beside(folder, dir, key)
 	case known && version >= plugin.SeveralLines:
-		p.line(t, key, program, version)
+		p.line(t, key, p.wrapper(dir, key, program), version)
 	default:
 		value := last(all).Value
 		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].Number, key, value), callBy(key, value, program))
@@ -267,11 +275,34 @@ func (p *planner) beside(folder, dir, key string) {
 	if !path.IsAbs(folder) {
 		folder = path.Join(dir, folder)
 	}
-	name, content := prologD, prologScript
+	name := prologD
 	if key == "Epilog" {
-		name, content = epilogD, epilogScript
+		name = epilogD
 	}
-	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
+	p.put(path.Join(folder, name), key)
+}
+
+// wrapper puts the script that calls a program beside slurm.conf, which all hosts have alike: where gresnet is not
+// installed it does nothing.
+func (p *planner) wrapper(dir, key, program string) (file string) {
+	if slurm.FromController(path.Join(dir, "slurm.conf")) {
+		dir = local
+	}
+	file = path.Join(dir, path.Base(program))
+	if !slurm.Exists(p.Root, file) {
+		p.put(file, key)
+	}
+	return file
+}
+
+// put makes a script of gresnet's own.
+func (p *planner) put(file, key string) {
+	content := prologScript
+	if key == "Epilog" {
+		content = epilogScript
+	}
+	p.Plan.Scripts = append(p.Plan.Scripts, file)
+	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: file, After: []byte(content), Mode: 0o755})
 }
 
 // line adds a line of gresnet's own to those of the site. slurmd runs lines in their order: the prolog is
@@ -483,15 +514,16 @@ func (p *planner) cgroupConf(file string) {
 	}
 }
 
-const stackLine = "required spank_gresnet.so batch=auto"
+// What plugstack.conf and the node's own file that it includes say. A login host has the first, too, and no such file.
+const (
+	stackInclude = "include " + slurm.NodeStack
+	stackLine    = "required spank_gresnet.so batch=auto"
+)
 
 // plugstack has Slurm load the plugin.
 func (p *planner) plugstack(slurmConf string) {
-	file := path.Join(path.Dir(slurmConf), "plugstack.conf")
-	conf, err := slurm.Read(p.Root, slurmConf)
-	if err == nil && conf.Last("plugstackconfig") != "" {
-		file = conf.Last("plugstackconfig")
-	}
+	conf, _ := slurm.Read(p.Root, slurmConf) // what it does not read is refused as a line of slurm.conf
+	file := conf.Plugstack(path.Dir(slurmConf))
 	if dir := p.without(conf, path.Dir(slurmConf)); dir != "" {
 		p.refuse("spank_gresnet.so is not in "+dir+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
 		return
@@ -513,9 +545,16 @@ func (p *planner) plugstack(slurmConf string) {
 			return
 		}
 	}
-	t.add(stackLine)
-	p.change(t)
-	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet check --role login")
+	own, understood := p.open(slurm.NodeStack)
+	if !understood {
+		return
+	}
+	own.add(stackLine)
+	p.change(own)
+	if !slices.ContainsFunc(strings.Split(t.content, "\n"), func(l string) bool { return slices.Equal(strings.Fields(l), strings.Fields(stackInclude)) }) {
+		t.add(stackInclude)
+		p.change(t)
+	}
 }
 
 // without returns the folders of Slurm's plugins, if they lack gresnet's.

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -24,6 +25,9 @@ func (p Plan) PrintController(w io.Writer) {
 		return
 	}
 	tell := teller(w)
+	if len(p.Scripts) > 0 {
+		fmt.Fprintf(w, "\nfirst copy to all nodes, where they do nothing without gresnet: %s\n", strings.Join(p.Scripts, ", "))
+	}
 	if p.Configless {
 		fmt.Fprintln(w, "\nthe controller's files, which slurmd gets from there, need these lines:")
 	} else {
@@ -36,6 +40,9 @@ func (p Plan) PrintController(w io.Writer) {
 		}
 	}
 }
+
+// isScript tells whether an edit makes a script of gresnet's own.
+func (e Edit) isScript() bool { return bytes.HasPrefix(e.After, []byte("#!")) }
 
 // added returns the lines that an edit adds.
 func (e Edit) added() (lines []string) {
@@ -64,6 +71,10 @@ func (p Plan) Print(w io.Writer) {
 			fmt.Fprintf(w, "%s -> %s\n", e.Path, e.Link)
 		case e.Placeholder:
 			fmt.Fprintf(w, "%s (a device node without a driver)\n", e.Path)
+		case e.isScript():
+			fmt.Fprintf(w, "%s (a script)\n", e.Path)
+			tell(whyOf(e, ""))
+			continue
 		case !e.There:
 			fmt.Fprintf(w, "%s (a new file)\n", e.Path)
 		default:

@@ -835,8 +835,8 @@ func TestWhereSlurmTakesSeveralLinesGresnetHasItsOwnLastForPrologsAndFirstForEpi
 			t.Fatal(err)
 		}
 		for key, want := range map[string][]string{
-			"prolog": {"/etc/slurm/a.sh", "/etc/slurm/c/*", "/usr/sbin/gresnet-prolog"},
-			"epilog": {"/usr/sbin/gresnet-epilog", "/etc/slurm/b.sh", "/etc/slurm/d.sh"},
+			"prolog": {"/etc/slurm/a.sh", "/etc/slurm/c/*", "/etc/slurm/gresnet-prolog"},
+			"epilog": {"/etc/slurm/gresnet-epilog", "/etc/slurm/b.sh", "/etc/slurm/d.sh"},
 		} {
 			var got []string
 			for _, l := range conf.All(key) {
@@ -961,9 +961,12 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
 /var/lib/gresnet/gres/nic1 (a device node without a driver)
 /etc/systemd/system/multi-user.target.wants/gresnet.service -> /usr/lib/systemd/system/gresnet.service
       # it readies the node at each boot
-/etc/slurm/plugstack.conf
+/etc/gresnet/plugstack.conf (a new file)
   + required spank_gresnet.so batch=auto
       # tasks and batch scripts run in their job's network; without the plugin no step starts
+/etc/slurm/plugstack.conf
+  + include /etc/gresnet/plugstack.conf
+      # the same on all hosts: one without that file has no plugin
 /etc/slurm/cgroup.conf
   + ConstrainDevices=yes
       # jobs open the GPUs that they were given, and no others
@@ -973,6 +976,9 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
       # Slurm gives jobs NICs by these
   + NodeName=node1 Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1
   + # gresnet setup made the lines above
+/etc/slurm/gresnet-prolog (a script)
+      # it runs gresnet's program; on a host without gresnet it does nothing
+/etc/slurm/gresnet-epilog (a script)
 /etc/slurm/slurm.conf
   - GresTypes=gpu
   - NodeName=node1 CPUs=4 Gres=gpu:8
@@ -980,9 +986,9 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
       # jobs can ask for NICs
   + NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1
       # Slurm counts the node's NICs
-  + Prolog=/usr/sbin/gresnet-prolog
+  + Prolog=/etc/slurm/gresnet-prolog
       # it gives a job its HCAs before the job begins; if it fails, Slurm drains the node
-  + Epilog=/usr/sbin/gresnet-epilog
+  + Epilog=/etc/slurm/gresnet-epilog
       # it brings the HCAs home; if it fails, Slurm drains the node
   + PrologFlags=Contain
       # Prolog runs on each of a job's nodes before the job's first step
@@ -1082,8 +1088,8 @@ func lackedByControllers(t *testing.T, cache string) {
 	plan.PrintController(&out)
 	const want = `
 the controller's files, which slurmd gets from there, need these lines:
-  plugstack.conf: required spank_gresnet.so batch=auto
-      # tasks and batch scripts run in their job's network; without the plugin no step starts
+  plugstack.conf: include /etc/gresnet/plugstack.conf
+      # the same on all hosts: one without that file has no plugin
   cgroup.conf: ConstrainDevices=yes
       # jobs open the GPUs that they were given, and no others
   gres.conf: NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
@@ -1093,7 +1099,7 @@ the controller's files, which slurmd gets from there, need these lines:
       # jobs can ask for NICs
   slurm.conf: NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1
       # Slurm counts the node's NICs
-  slurm.conf: Prolog=/usr/sbin/gresnet-prolog
+  slurm.conf: Prolog=/etc/slurm/gresnet-prolog
       # it gives a job its HCAs before the job begins; if it fails, Slurm drains the node
   slurm.conf: PrologFlags=Contain
       # Prolog runs on each of a job's nodes before the job's first step

@@ -15,9 +15,14 @@ func whyOf(e Edit, line string) string {
 		if e.Link != "" {
 			return "it readies the node at each boot"
 		}
+		if e.isScript() {
+			return "it runs gresnet's program; on a host without gresnet it does nothing"
+		}
 		if e.Placeholder {
 			return "Slurm numbers NICs by such files"
 		}
+	case "include":
+		return "the same on all hosts: one without that file has no plugin"
 	case "required":
 		return "tasks and batch scripts run in their job's network; without the plugin no step starts"
 	case "constraindevices":
