@@ -27,7 +27,7 @@ func lawOverlay() config.Overlay {
 // overlayBed is lawBed with another node, on whose side of a cable two namespaces are one
 // node and a job of its own.
 func overlayBed(t testing.TB) (node, far, farJob *netnstest.NS, state string) {
-	node, state = lawBed(t)
+	node, state = apartBed(t)
 	far, farJob = netnstest.New(t), netnstest.New(t)
 	node.IP("link add mgmt0 type veth peer name far1 netns " + far.Path)
 	node.Run(`sysctl -qw net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set lo up; ip link set mgmt0 up; ip addr add 10.9.0.1/24 dev mgmt0`)

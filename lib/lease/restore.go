@@ -67,7 +67,6 @@ func (n *Host) restoreWithoutLease(ctx context.Context, id uint32, run *job.Run)
 	if s := sign.Of(n.State, id); s != nil && isLater(s.Run, run) {
 		return nil
 	}
-	opened.RestoreDeferred(ctx, n.Host, id)
 	return n.endWithoutLease(ctx, id)
 }
 

@@ -56,7 +56,6 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		failed = append(failed, n.forgetGone(s.Boot), n.forgetTrial(ctx))
 	}
 	opened.RestoreLost(ctx, n.Host, true)
-	opened.RestoreDeferred(ctx, n.Host, 0)
 	return hint.Join(failed...)
 }
 

@@ -181,7 +181,7 @@ func (n *Host) remembers() bool {
 	if err != nil || unread != nil && !errors.Is(unread, fs.ErrNotExist) {
 		return true
 	}
-	return len(lost)+len(now.Claims)+len(now.Uplinks)+len(now.Forwarding)+len(now.Shared)+len(now.Deferred)+len(now.Unread) > 0
+	return len(lost)+len(now.Claims)+len(now.Uplinks)+len(now.Forwarding)+len(now.Shared)+len(now.Unread) > 0
 }
 
 // TakeTrial takes HCAs for a trial, as Take does for a job. It asks no source, and leaves nothing for a job's

@@ -34,7 +34,7 @@ func lawName() string { return cmp.Or(os.Getenv("GRESNET_LAW_NAME"), "uplink0") 
 // uplinkBed is lawBed with a management network: mgmt0, behind which another namespace is a host with a
 // listener. The node does not forward.
 func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string) {
-	node, state = lawBed(t)
+	node, state = apartBed(t)
 	far = netnstest.New(t)
 	node.IP("link add mgmt0 type veth peer name far1")
 	node.IP("link set far1 netns " + far.Path)

@@ -64,7 +64,7 @@ const lro = "rx-lro"
 // LRO returns the interfaces, of an interface and all that is below it, for which large receive
 // offload is asked for: those for which forwarding switches it off (dev.c:dev_disable_lro).
 func (c *Conn) LRO(index int) (on []int, err error) {
-	all, err := c.below(index)
+	all, err := c.Below(index)
 	if err != nil {
 		return nil, err
 	}

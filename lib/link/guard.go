@@ -15,9 +15,9 @@ import (
 // it for a member.
 func (c *Conn) Above(index int) ([]int, error) { return c.climb(index, true) }
 
-// below returns all interfaces on which the one with an index stands, and those that belong to
+// Below returns all interfaces on which the one with an index stands, and those that belong to
 // one of them.
-func (c *Conn) below(index int) ([]int, error) { return c.climb(index, false) }
+func (c *Conn) Below(index int) ([]int, error) { return c.climb(index, false) }
 
 // climb goes from an interface up to what stands on it or has it for a member, and on from there, or down.
 func (c *Conn) climb(index int, up bool) (all []int, err error) {

@@ -86,6 +86,36 @@ func (c *Conn) refuseChildren(i Interface) error {
 	return nil
 }
 
+// RefuseAbove refuses what stands on a child of an interface that moves, and is no child itself, or has the child for a
+// port: it loses its carrier with the child, and so what is the kernel's to remove then, like next hop objects. A VRF has
+// no carrier to lose.
+func (c *Conn) RefuseAbove(child Interface) error {
+	children, err := c.Children(child.Index)
+	if err != nil {
+		return err
+	}
+	bound, err := c.bound(child)
+	if err != nil {
+		return err
+	}
+	if child.Master != 0 && !slices.Contains(bound.Upper, child.Master) {
+		bound.Upper = append(bound.Upper, child.Master)
+	}
+	for _, index := range bound.Upper {
+		if slices.ContainsFunc(children, func(c Interface) bool { return c.Index == index }) {
+			continue
+		}
+		upper, err := c.Get(index)
+		if err != nil {
+			return err
+		}
+		if upper.ID.Kind != "vrf" {
+			return fmt.Errorf("%s %s stands on %s, and gresnet cannot restore what it loses with the carrier", upper.ID.Kind, upper.Name, child.Name)
+		}
+	}
+	return nil
+}
+
 // refuseBearer refuses an interface that TIPC has for a bearer: TIPC lets go when the interface leaves,
 // and nothing tells it to come back (bearer.c:tipc_l2_device_event).
 func (c *Conn) refuseBearer(name string) error {

@@ -44,7 +44,6 @@ const (
 	Uplinks    = "uplinks"    // address: a link to the lease that has it
 	Numbers    = "numbers"    // number: a link to the HCA
 	HCAs       = "hcas"       // HCA: what it is
-	Owed       = "owed"       // interface of a lease that has ended: the settings that it still lacks
 	Forwarding = "forwarding" // interface: how it forwarded before the first job
 	Shared     = "shared"     // HCA: who could open its device nodes before the first job with a slot
 )

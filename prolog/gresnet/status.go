@@ -39,9 +39,6 @@ Lease states:
   partial      a prolog or an epilog is at work, or was interrupted
   damaged      the journal cannot be read
 
-Owed are settings that interfaces of two jobs share, such as a route over
-both: the interface that is home gets them when the other one is, too.
-
 Examples:
   gresnet status
   gresnet status 4711
@@ -93,7 +90,6 @@ func oneJob(c *urfave.Context) (uint32, error) {
 func ofJob(s *report.Status, id uint32) (*report.Status, error) {
 	s.HCAs = slices.DeleteFunc(s.HCAs, func(h report.HCA) bool { return h.Claim == nil || h.Claim.Job != id })
 	s.Leases = slices.DeleteFunc(s.Leases, func(l report.Lease) bool { return l.Job != id })
-	s.Owed = slices.DeleteFunc(s.Owed, func(d report.Owed) bool { return d.Job != id })
 	if len(s.Leases) == 0 {
 		return s, hint.With(fmt.Errorf("job %d has no lease here", id), "GN298 gresnet status lists the leases")
 	}

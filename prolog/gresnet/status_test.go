@@ -51,7 +51,6 @@ func sick() *report.Status {
 			vf,
 			missing,
 		},
-		Owed: []report.Owed{{Job: 4699, Interface: "ibp225s0f1", With: []string{"ibp225s0f0", "rocep225s0f1"}, What: []string{"next hop object 9", "route 172.17.0.0/16 table 100"}}},
 		Leases: []report.Lease{
 			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: inspect.Complete, Age: 49*time.Hour + 59*time.Minute, Uplink: "192.168.100.200", Steps: []proc.Process{
 				{PID: 4194303, Name: "slurmstepd: [4294967293.extern]"}, {PID: 4194304, Name: "slurmstepd: [4294967293.0]"},

@@ -1,4 +1,4 @@
-// Command model checks the models of the protocol, lease.pml, routes.pml and slots.pml, with spin.
+// Command model checks the models of the protocol, lease.pml and slots.pml, with spin.
 // README.md says what they cover.
 //
 // It explores each configuration in full, in which no property may fail. Then it leaves out one law

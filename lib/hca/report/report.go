@@ -36,9 +36,8 @@ type Scan struct {
 // Status is what `gresnet status --json` prints: who holds what.
 type Status struct {
 	Stamp
-	HCAs   []HCA   `json:"hcas"`           // those of the node, and those that `[[hca]]` lists and the node lacks
-	Leases []Lease `json:"leases"`         // of jobs that have one; with a job id, of that job alone
-	Owed   []Owed  `json:"owed,omitempty"` // settings that interfaces get when those of other jobs are home
+	HCAs   []HCA   `json:"hcas"`   // those of the node, and those that `[[hca]]` lists and the node lacks
+	Leases []Lease `json:"leases"` // of jobs that have one; with a job id, of that job alone
 
 	Drift error `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
@@ -254,14 +253,6 @@ type Step struct {
 	Object string `json:"object,omitempty"` // what it is about
 	HCA    *HCA   `json:"hca,omitempty"`    // which HCA's it is: its name and id
 	Sets   string `json:"sets,omitempty"`   // what the PF of a VF does for it then, or the address that the VF gets, for people
-}
-
-// Owed are settings that an interface shares with others that are away.
-type Owed struct {
-	Job       uint32   `json:"job"`       // the job that had it
-	Interface string   `json:"interface"` // its name
-	With      []string `json:"with"`      // the other interfaces
-	What      []string `json:"what"`      // the settings
 }
 
 // Uplink is a job's way to other networks.

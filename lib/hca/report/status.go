@@ -16,22 +16,7 @@ func (s *Status) Table(w io.Writer) error {
 	if err := s.printHCAs(w); err != nil {
 		return err
 	}
-	if err := s.printOwed(w); err != nil {
-		return err
-	}
 	return s.printLeases(w)
-}
-
-// printOwed says what interfaces are still to have.
-func (s *Status) printOwed(w io.Writer) error {
-	for _, o := range s.Owed {
-		_, err := fmt.Fprintf(w, "\n%s is owed what it shares with %s:\n  %s\n"+
-			"  job %d had it; the epilog or sweep that finds all of them home gives it.\n", o.Interface, strings.Join(o.With, ", "), strings.Join(o.What, "\n  "), o.Job)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Status) printHCAs(w io.Writer) error {

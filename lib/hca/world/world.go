@@ -5,7 +5,6 @@ package world
 
 import (
 	"io/fs"
-	"net/netip"
 	"time"
 
 	"gresnet/lib/hca/scan"
@@ -13,7 +12,6 @@ import (
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/link"
-	"gresnet/lib/link/snapshot"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
@@ -50,17 +48,6 @@ type Given struct {
 	Notice func(format string, a ...any)
 	// Warn tells of what a person must know of an HCA, though nothing failed.
 	Warn func(id node.ID, problem error)
-	// Leased returns the HCA of an interface that another lease has. here says which HCA has the interface on the node
-	// now, the zero ID if none has.
-	Leased func(id link.ID, here func() (node.ID, error)) (hca node.ID, leased bool, err error)
-	// Owners returns the interfaces of other leases that had some addresses on the node.
-	Owners func(addresses []netip.Addr) []Owner
-}
-
-// Owner is an interface that another lease has, with those of its addresses that it was asked for.
-type Owner struct {
-	snapshot.Other
-	HCA node.ID
 }
 
 // Outcome is what the steps of an unwinding find out, and what they leave to do. The caller
@@ -74,9 +61,6 @@ type Outcome struct {
 	WayOut WayOut
 	// Gone has the parts of HCAs that the node lost meanwhile.
 	Gone map[Piece]bool
-	// Deferred has the settings that interfaces at home cannot have yet, because they share them
-	// with an interface that another lease has.
-	Deferred map[link.ID]table.Deferred
 	// Rest is what steps left to do, in order. Doing it may leave more.
 	Rest []Rest
 }

@@ -51,13 +51,6 @@ func Differences[M ~[]byte](what string, have, want []M, key, name func(M) strin
 	return diff
 }
 
-// Less returns a list without the messages that another list has a greater one for.
-func Less[M ~[]byte](list, others []M, more func(other, m M) bool) []M {
-	return slices.DeleteFunc(slices.Clone(list), func(m M) bool {
-		return slices.ContainsFunc(others, func(o M) bool { return more(o, m) })
-	})
-}
-
 // With returns a list with what it lacks of another.
 func With[M ~[]byte](list, more []M, key func(M) string) []M {
 	return append(slices.Clone(list), Missing(more, list, key)...)

@@ -102,6 +102,9 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 				}
 				hcas = append(hcas, h)
 			}
+			if err := l.Apart(v, hcas); err != nil {
+				return fmt.Errorf("claim HCAs for job %d: %w", l.World.Job, err)
+			}
 			nameChildren(hcas)
 			l.readCounters(v, hcas)
 			return nil

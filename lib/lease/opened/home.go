@@ -110,7 +110,6 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 	if err != nil {
 		return append(failed, err) // nothing is verified, so nothing is struck
 	}
-	failed = append(failed, l.deferRestore()...)
 	for _, s := range notes {
 		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[pieceOf(s.Step)] {
 			l.markUndone(s)

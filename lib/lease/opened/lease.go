@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/link"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/words/config"
@@ -129,8 +127,6 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 	job := book.Header.Job
 	w := h.World(ctx, ns, dir, job)
 	w.CM, w.Run, w.Managers = h.CM, book.Header.Run, world.Managers{Run: h.Run}
-	w.Leased = func(id link.ID, here func() (node.ID, error)) (node.ID, bool, error) { return leasedTo(h, w, id, here) }
-	w.Owners = func(addresses []netip.Addr) []world.Owner { return ownersOf(h, w, addresses) }
 	w.Warn = func(id node.ID, problem error) {
 		h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
 	}

@@ -17,7 +17,6 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
-	"gresnet/lib/state/table"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
@@ -39,7 +38,6 @@ func (l *Lease) Unwind() error {
 	notes, damage := l.left()
 	l.startOver()
 	failed := l.undoAll(notes, damage)
-	restoreDeferred(l.Host, l.World)
 	l.Host.TellQuarantines(l.World.Job, l.World.Away)
 	if len(failed) > 0 {
 		return Remains(hint.Join(failed...))
@@ -65,7 +63,7 @@ func (l *Lease) Unwind() error {
 func (l *Lease) startOver() {
 	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
 	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
-	l.World.Away, l.World.Gone, l.World.Deferred = map[node.ID]string{}, map[world.Piece]bool{}, map[link.ID]table.Deferred{}
+	l.World.Away, l.World.Gone = map[node.ID]string{}, map[world.Piece]bool{}
 }
 
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the

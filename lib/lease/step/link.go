@@ -97,10 +97,6 @@ func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		due, err := s.due(w, v)
-		if err != nil {
-			return err
-		}
 		managed, err := s.isManaged(w)
 		if err != nil {
 			return err
@@ -109,7 +105,7 @@ func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 		if managed {
 			stage = snapshot.Managed
 		}
-		finish, err = v.Link.Apply(i.Index, due.Settings, stage)
+		finish, err = v.Link.Apply(i.Index, s.Settings, stage)
 		return err
 	})
 	return finish, err
@@ -123,7 +119,7 @@ func (s *Settings) Verify(w *world.World) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		want, err := s.wanted(w, v, i.Index)
+		want, err := s.agree(w, v, i.Index)
 		if err != nil {
 			return err
 		}
@@ -133,53 +129,27 @@ func (s *Settings) Verify(w *world.World) error {
 		if w.IsLate(s.Interface) {
 			w.NoCarrier(s.Of, s.Port, s.Settings.Name)
 		}
-		if want, err = s.verify(w, v, i.Index, want); err != nil {
+		if err := s.verify(v, i.Index, want); err != nil {
 			return err
 		}
 		return s.awaitGIDs(w, v, want)
 	})
 }
 
-// wanted returns the settings that the interface is to have by now.
-func (s *Settings) wanted(w *world.World, v *scan.View, index int) (snapshot.Settings, error) {
-	due, err := s.due(w, v)
-	if err != nil {
-		return snapshot.Settings{}, err
+// verify restores what differs once, and returns an error that names what differs then.
+func (s *Settings) verify(v *scan.View, index int, want snapshot.Settings) error {
+	diff, err := v.Link.Differences(index, want)
+	if err != nil || len(diff) == 0 {
+		return err
 	}
-	return due.agree(w, v, index)
+	if err := snapshot.Finished(v.Link.Apply(index, want, snapshot.Settled)); err != nil {
+		return err
+	}
+	if diff, err = v.Link.Differences(index, want); err == nil && len(diff) > 0 {
+		err = world.DifferencesError{Interface: s.Settings.Name, What: diff}
+	}
+	return err
 }
-
-// verify puts right what differs, and returns the settings that the interface then has. A job can
-// claim what the interface shares something with at any time, and knows nothing of what was not
-// there yet when it looked. So where anything is shared, claims are looked at once more after each
-// restoration: what nobody had claimed before all was seen to be there, whoever claims it sees.
-func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot.Settings) (snapshot.Settings, error) {
-	rounds := 1
-	if len(s.Settings.Others)+len(s.Settings.Foreign()) > 0 {
-		rounds = sharedRounds
-	}
-	for ; ; rounds-- {
-		diff, err := v.Link.Differences(index, want)
-		if err != nil || len(diff) == 0 {
-			return want, err
-		}
-		if rounds == 0 {
-			return want, world.DifferencesError{Interface: s.Settings.Name, What: diff}
-		}
-		if err := snapshot.Finished(v.Link.Apply(index, want, snapshot.Settled)); err != nil && rounds == 1 {
-			return want, err
-		}
-		if len(s.Settings.Others)+len(s.Settings.Foreign()) > 0 {
-			if want, err = s.wanted(w, v, index); err != nil {
-				return want, err
-			}
-		}
-	}
-}
-
-// sharedRounds bounds how often claims of others are looked at. Each round takes a job that
-// claimed, moved or gave back an interface during the one before.
-const sharedRounds = 5
 
 func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Settings) error {
 	err := w.AwaitGIDs(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.GIDsOf(want)})
@@ -337,7 +307,7 @@ func (s *Link) share(w *world.World, kept *Settings) error {
 		return snapshot.Finished(v.Link.Apply(i.Index, s.Settings, snapshot.Settled))
 	})
 	if err != nil {
-		// An interface that shares them is away or about to leave; the lease's end restores all.
+		// Another interface of the lease that shares them is on its way. The lease's end restores all.
 		w.Notice("while the job runs, %s lacks what it shares with other interfaces: %s", s.Name, err)
 	}
 	return nil

@@ -115,13 +115,6 @@ func (m Nexthop) Key() string { return string(m) }
 // String names it for people.
 func (m Nexthop) String() string { return fmt.Sprint(m.ID()) }
 
-// HasMoreThan tells a group of the same number that has all members of another one, and more.
-func (m Nexthop) HasMoreThan(o Nexthop) bool {
-	all, some := m.Members(), o.Members()
-	lacks := func(id uint32) bool { return !slices.Contains(all, id) }
-	return m.ID() == o.ID() && len(some) > 0 && len(all) > len(some) && !slices.ContainsFunc(some, lacks)
-}
-
 // Members returns the numbers of the objects in a group.
 func (m Nexthop) Members() []uint32 {
 	group := m.attributes().Value(unix.NHA_GROUP)

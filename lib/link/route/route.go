@@ -159,46 +159,6 @@ func (m Route) needsOthers(objects []uint32) bool {
 	return needs
 }
 
-// HasMoreThan tells a route that is another one but for its hops, has all of these, and more. Routes of IPv4 keep their
-// hops: the kernel removes them as a whole (fib_semantics.c:fib_sync_down_dev).
-func (m Route) HasMoreThan(o Route) bool {
-	if m.Family() != o.Family() || m.Family() == unix.AF_INET || m.withoutHops() != o.withoutHops() {
-		return false
-	}
-	all, some := m.hops(), o.hops()
-	lacks := func(hop string) bool { return !slices.Contains(all, hop) }
-	return len(some) > 0 && len(all) > len(some) && !slices.ContainsFunc(some, lacks)
-}
-
-// onlyHop has the attributes that a route has for its only next hop.
-var onlyHop = []uint16{unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_ENCAP, unix.RTA_ENCAP_TYPE}
-
-// withoutHops returns all else, but the seconds that the route has left, and its flags, which an only hop has.
-func (m Route) withoutHops() string {
-	rest := []byte(m[headSize:])
-	for _, kind := range append([]uint16{unix.RTA_MULTIPATH, unix.RTA_EXPIRES}, onlyHop...) {
-		rest = without(rest, kind)
-	}
-	return string(m[:8]) + string(rest)
-}
-
-// hops returns the next hops without their weights: the kernel does not dump that of an only one.
-func (m Route) hops() (list []string) {
-	eachHop(m.attributes().Value(unix.RTA_MULTIPATH), func(hop []byte) {
-		list = append(list, string(hop[4:])) // from its index on
-	})
-	if index := m.attributes().Value(unix.RTA_OIF); list == nil && index != nil {
-		hop := slices.Clone(index)
-		for _, kind := range onlyHop[1:] {
-			if v, is := m.attributes().Find(kind); is {
-				hop = netlink.Append(hop, kind, v)
-			}
-		}
-		list = []string{string(hop)}
-	}
-	return list
-}
-
 // Object returns the number of the next hop object that a route uses, or 0.
 func (m Route) Object() uint32 { return uint32(m.attributes().Number(rtaNhID)) }
 
@@ -276,17 +236,30 @@ func Part(list []Route, objects []uint32) (own, shared []Route) {
 }
 
 // Borrowers returns those among dumped routes that are of other interfaces than one, and prefer one
-// of some sources.
-func Borrowers(dumped [][]byte, index int, sources []netip.Addr) (list []Route, err error) {
+// of some sources. has tells whether an interface has an address: a route from one of its own is not borrowed.
+func Borrowers(dumped [][]byte, index int, sources []netip.Addr, has func(index int, a netip.Addr) (bool, error)) (list []Route, err error) {
 	for _, a := range dumped {
-		if !slices.Contains(sources, Source(a)) {
+		from := Source(a)
+		if !slices.Contains(sources, from) {
 			continue
 		}
 		m, err := clean(a, index)
 		if err != nil {
 			return nil, err
 		}
-		if m.needsOthers(nil) || m.Object() != 0 && isOfOthers(a, index) {
+		if !m.needsOthers(nil) && (m.Object() == 0 || !isOfOthers(a, index)) {
+			continue
+		}
+		own := false
+		Route(a).EachIndex(func(i []byte) {
+			if on := int(native.Uint32(i)); on != index && !own && err == nil {
+				own, err = has(on, from)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !own {
 			list = append(list, m)
 		}
 	}
@@ -486,11 +459,11 @@ func Apply(r *netlink.Route, index int, name string, remove, add []Route, object
 
 // Add gives an interface a route, without its preferred source if it cannot be had.
 func Add(r *netlink.Route, index int, m Route, how int, name string) error {
-	err := Give(r, index, m, how)
+	err := give(r, index, m, how)
 	// The source may be an address of another interface, which a job does not have, and
 	// the node not yet (fib_semantics.c:fib_valid_prefsrc, route.c:ip6_route_info_create).
 	if errors.Is(err, unix.EINVAL) && Source(m).IsValid() {
-		err = Give(r, index, m.sourceless(), how)
+		err = give(r, index, m.sourceless(), how)
 	}
 	if err != nil {
 		return fmt.Errorf("add route %s to %s: %w", m, name, err)
@@ -498,8 +471,8 @@ func Add(r *netlink.Route, index int, m Route, how int, name string) error {
 	return nil
 }
 
-// Give gives an interface a route, as the last of those to its destination, or in place of one.
-func Give(r *netlink.Route, index int, m Route, how int) error {
+// give gives an interface a route, as the last of those to its destination, or in place of one.
+func give(r *netlink.Route, index int, m Route, how int) error {
 	_, err := r.Send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.on(index))
 	if errors.Is(err, unix.EEXIST) {
 		return nil

@@ -99,50 +99,62 @@ func Apply(r *netlink.Route, i Interface, want []Rule) error {
 	return nil
 }
 
-// forbids tells a rule that lets nothing pass, to whatever is sent by the interface.
-func (m Rule) forbids(name string) bool {
-	return m.attributes().Text(unix.FRA_OIFNAME) == name && m[7] >= blackhole && m[7] <= prohibit
+// ownProtocol marks rules that gresnet adds for a request.
+const ownProtocol = 103
+
+// IsOwn tells a rule that Despite added. If a run was killed before it removed the rule, a later one does.
+func (m Rule) IsOwn() bool { return m.Protocol() == ownProtocol }
+
+// allow returns the rule that has the kernel look for a gateway of an interface in a table.
+func allow(name string, gateway netip.Addr, table uint32) Rule {
+	m := make(Rule, headSize)
+	m[0], m[1], m[7] = unix.AF_INET, uint8(gateway.BitLen()), unix.FR_ACT_TO_TBL
+	m = netlink.Append(m, unix.FRA_DST, gateway.AsSlice())
+	m = netlink.AppendUint32(m, unix.FRA_PRIORITY, 0) // after that of the local table, before all others
+	m = netlink.AppendText(m, unix.FRA_OIFNAME, name)
+	m = netlink.AppendUint32(m, unix.FRA_TABLE, table)
+	return netlink.Append(m, unix.FRA_PROTOCOL, []byte{ownProtocol})
 }
 
-// What a rule does in place of a lookup (FR_ACT_BLACKHOLE to FR_ACT_PROHIBIT, linux/fib_rules.h).
-const (
-	blackhole = 6
-	prohibit  = 8
-)
+// Way is a gateway, and the tables that may have the way to it.
+type Way struct {
+	Gateway netip.Addr
+	Tables  []uint32
+}
 
-// Despite does what needs gateways of the interface. The kernel asks the rules whether
-// one can be reached when a route by it is added (fib_semantics.c:fib_check_nh_v4_gw), and at
-// no other time: an administrator who wrote the rule after the route has both. If it fails,
-// the rules that forbid it are lifted for as long as it is tried again. If that is cut short,
-// the next run gives them, as any rule that is missing.
-func Despite(r *netlink.Route, i Interface, want []Rule, do func() error) error {
+// Despite does what needs gateways of the interface. The kernel asks the rules whether an IPv4 gateway can be reached
+// when a route by it is added (fib_semantics.c:fib_check_nh_v4_gw), and at no other time: an administrator who wrote
+// the rule after the route has both. If it fails, Despite does it again with rules that lead to the gateways.
+func Despite(r *netlink.Route, i Interface, ways []Way, do func() error) error {
 	err := do()
-	if err == nil {
-		return nil
+	if err == nil || len(ways) == 0 {
+		return err
 	}
-	lifted, liftErr := lift(r, i, want)
-	if liftErr != nil || lifted == 0 {
-		return hint.Join(err, liftErr)
+	for _, w := range ways {
+		for _, table := range w.Tables {
+			if _, err := r.Send(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_ACK, 0, allow(i.Name, w.Gateway, table)); err != nil {
+				return hint.Join(fmt.Errorf("add a policy rule for %s: %w", i.Name, err), RemoveOwn(r, i))
+			}
+		}
 	}
-	return hint.Join(do(), Apply(r, i, want))
+	return hint.Join(do(), RemoveOwn(r, i))
 }
 
-// lift removes those rules of the interface that forbid its gateways, and tells how many.
-func lift(r *netlink.Route, i Interface, want []Rule) (lifted int, err error) {
-	for _, m := range want {
-		if !m.forbids(i.Name) {
-			continue
-		}
-		_, err := r.Send(unix.RTM_DELRULE, unix.NLM_F_ACK, 0, m)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return lifted, fmt.Errorf("lift policy rule %s of %s: %w", m, i.Name, err)
-		}
-		lifted++
+// RemoveOwn removes what Despite added for an interface.
+func RemoveOwn(r *netlink.Route, i Interface) error {
+	all, err := Read(r, i)
+	if err != nil {
+		return fmt.Errorf("read the policy rules of %s: %w", i.Name, err)
 	}
-	return lifted, nil
+	for _, m := range all {
+		if !m.IsOwn() {
+			continue
+		}
+		if _, err := r.Send(unix.RTM_DELRULE, unix.NLM_F_ACK, 0, m); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove policy rule %s of %s: %w", m, i.Name, err)
+		}
+	}
+	return nil
 }
 
 // Protocol says who made a rule (rtnetlink(7)).

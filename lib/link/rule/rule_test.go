@@ -13,5 +13,5 @@ import (
 func FuzzMessages(f *testing.F) {
 	f.Add(netlink.AppendText(make([]byte, headSize), unix.FRA_OIFNAME, "hca0"))
 	i := Interface{Name: "hca0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
-	messagetest.Fuzz(f, clean, func(m Rule, _ int) []byte { return m }, func(m Rule) { _ = m.String(); m.concerns(i); m.forbids("hca0") })
+	messagetest.Fuzz(f, clean, func(m Rule, _ int) []byte { return m }, func(m Rule) { _ = m.String(); m.concerns(i); m.IsOwn() })
 }

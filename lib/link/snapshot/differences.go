@@ -5,7 +5,7 @@ import "fmt"
 // Differences names what of the settings the interface does not have, and
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {
-	want, err := c.located(want.aged())
+	want, err := c.located(want.aged().lessDaemons())
 	if err != nil {
 		return nil, err
 	}
@@ -13,7 +13,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.differences(comparing{index, want.lessOwed(have), want})
+	return c.differences(comparing{index, have.lessDaemons(), want})
 }
 
 // differ says that something is not as it was, unless it is.

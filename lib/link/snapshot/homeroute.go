@@ -15,7 +15,7 @@ import (
 
 // borrowers returns the routes of other interfaces that use an IPv4 address of
 // this one as their source: the kernel removes them with the address
-// (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
+// (fib_semantics.c:fib_sync_down_addr), unless another interface has it, too. IPv6 leaves them.
 func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route, error) {
 	var sources []netip.Addr
 	for _, m := range addresses {
@@ -30,7 +30,28 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 	if err != nil {
 		return nil, err
 	}
-	return route.Borrowers(from, index, sources)
+	return route.Borrowers(from, index, sources, func(on int, a netip.Addr) (bool, error) {
+		all, err := link.Remembered(c.Conn, "addresses", c.addresses)
+		return slices.Contains(all[on], a), err
+	})
+}
+
+// addresses returns those of all interfaces, by index.
+func (c *Conn) addresses() (map[int][]netip.Addr, error) {
+	answers, err := address.Dump(c.Route, 0)
+	if err != nil {
+		return nil, err
+	}
+	all := map[int][]netip.Addr{}
+	for _, a := range answers {
+		m, err := address.Clean(a)
+		if err != nil {
+			return nil, err
+		}
+		on := int(native.Uint32(a[4:]))
+		all[on] = append(all[on], m.Addr().Addr())
+	}
+	return all, nil
 }
 
 // borrowed tells whether routes of other interfaces use an address of this one as their source.

@@ -128,9 +128,10 @@ func init() {
 		{name: "hardware address filters", when: up, read: readFilters, apply: applyFilters,
 			differ: lacking("hardware address filter", func(s Settings) []neighbour.Neighbour { return s.Filters })},
 		{name: "policy rules", when: network,
-			read:   func(c *Conn, r *reading) (err error) { r.s.Rules, err = rule.Read(c.Route, r.s.forRules()); return err },
+			read:   readRules,
+			clear:  func(c *Conn, _ int, want Settings) error { return rule.RemoveOwn(c.Route, want.forRules()) },
 			apply:  func(c *Conn, g *giving) error { return rule.Apply(c.Route, g.want.forRules(), g.want.Rules) },
-			differ: lacking("policy rule", func(s Settings) []rule.Rule { return s.Rules })},
+			differ: differRules},
 
 		{name: "DCB priorities", when: up, top: true,
 			read:   func(c *Conn, r *reading) (err error) { r.s.Priorities, err = dcb.Read(c.Route, r.i.Name); return err },

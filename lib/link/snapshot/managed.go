@@ -18,10 +18,10 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 	if err != nil {
 		return Settings{}, nil, err
 	}
-	if want, err = c.located(want.aged()); err != nil {
+	if want, err = c.located(want.aged().lessDaemons()); err != nil {
 		return Settings{}, nil, err
 	}
-	have = want.lessOwed(have)
+	have = have.lessDaemons()
 	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken

@@ -13,7 +13,7 @@ import (
 const managed = `sysctl -qw net.ipv6.conf.hca0.accept_dad=0
 ip link property add dev hca0 altname rail0; ip link set hca0 mtu 9000 up
 ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
-ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 proto static; ip route add 10.8.0.0/16 via 10.0.0.1 dev hca0 proto bird
+ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 proto static; ip route add 10.8.0.0/16 via 10.0.0.1 dev hca0 proto 200
 ip rule add from 10.0.0.2 table 100 pref 1000 protocol static; ip rule add iif hca0 table 101 pref 1001
 ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent`
 

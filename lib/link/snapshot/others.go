@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -28,13 +29,14 @@ func (s Settings) Shares() bool {
 // readOthers reads which interfaces have a part in the routes that were read.
 func readOthers(c *Conn, r *reading) (err error) {
 	var p parties
-	for _, m := range r.s.HomeRoutes {
+	s := r.s.lessDaemons()
+	for _, m := range s.HomeRoutes {
 		m.EachIndex(func(b []byte) { p.at(int(native.Uint32(b))) })
 	}
-	if err := c.owners(&p, *r.s); err != nil {
+	if err := c.owners(&p, s); err != nil {
 		return err
 	}
-	if err := c.sources(&p, r.i.Index, *r.s); err != nil {
+	if err := c.sources(&p, r.i.Index, s); err != nil {
 		return err
 	}
 	r.s.Others, err = p.known(c)
@@ -87,12 +89,66 @@ func (c *Conn) owners(p *parties, s Settings) error {
 	return nil
 }
 
-// Foreign returns the addresses that routes are from, and that neither the interface has nor any of the others.
-func (s Settings) Foreign() (list []netip.Addr) {
-	for _, m := range s.Routes {
+// Sharing says what an interface, or one that stands on it, shares with another one.
+type Sharing struct {
+	With Other
+	What string // names it for people
+}
+
+// Sharings lists what the interface, and what stands on it, shares with others. Of a route from an address that is not
+// on the node it does not say with whom.
+func (s Settings) Sharings() (list []Sharing) {
+	for _, o := range s.Others {
+		if what := s.sharedWith(o); what != "" {
+			list = append(list, Sharing{o, what})
+		}
+	}
+	for _, from := range s.foreign() {
+		// The kernel removes an IPv4 route with its source, and takes any of some ranges for one.
+		if from.Is6() {
+			list = append(list, Sharing{Other{Sources: []netip.Addr{from}}, s.from(from)})
+		}
+	}
+	for _, child := range s.Children {
+		list = append(list, child.Settings.Sharings()...)
+	}
+	return list
+}
+
+// sharedWith names the first group or route that another interface has a part in.
+func (s Settings) sharedWith(o Other) string {
+	s = s.lessDaemons()
+	for _, m := range s.HomeNexthops {
+		if slices.ContainsFunc(m.Members(), func(id uint32) bool { return slices.Contains(o.Objects, id) }) {
+			return fmt.Sprintf("next hop object %s of %s", m, s.Name)
+		}
+	}
+	for _, m := range slices.Concat(s.HomeRoutes, s.Routes) {
+		needs := m.UsesAny(o.Objects) || slices.Contains(o.Sources, route.Source(m))
+		m.EachIndex(func(b []byte) { needs = needs || int(native.Uint32(b)) == o.Index })
+		if needs {
+			return fmt.Sprintf("route %s of %s", m, s.Name)
+		}
+	}
+	return ""
+}
+
+// from names the first route from an address.
+func (s Settings) from(source netip.Addr) string {
+	for _, m := range s.lessDaemons().Routes {
+		if route.Source(m) == source {
+			return fmt.Sprintf("route %s of %s", m, s.Name)
+		}
+	}
+	return ""
+}
+
+// foreign returns the addresses that routes are from, and that neither the interface has nor any of the others.
+func (s Settings) foreign() (list []netip.Addr) {
+	for _, m := range s.lessDaemons().Routes {
 		from := route.Source(m)
 		known := !from.IsValid() || slices.Contains(list, from) ||
-			slices.ContainsFunc(s.Addresses, func(a address.Address) bool { return a.Addr().Addr() == from }) ||
+			slices.ContainsFunc(slices.Concat(s.Addresses, s.Duplicates), func(a address.Address) bool { return a.Addr().Addr() == from }) ||
 			slices.ContainsFunc(s.Others, func(o Other) bool { return slices.Contains(o.Sources, from) })
 		if !known {
 			list = append(list, from)
@@ -103,22 +159,20 @@ func (s Settings) Foreign() (list []netip.Addr) {
 
 // sources adds whose the foreign addresses are.
 func (c *Conn) sources(p *parties, index int, s Settings) error {
-	foreign := s.Foreign()
+	foreign := s.foreign()
 	if len(foreign) == 0 {
 		return nil
 	}
-	answers, err := address.Dump(c.Route, 0)
+	all, err := link.Remembered(c.Conn, "addresses", c.addresses)
 	if err != nil {
 		return err
 	}
-	for _, a := range answers {
-		m, err := address.Clean(a)
-		if err != nil {
-			return err
-		}
-		if at := int(native.Uint32(a[4:])); at != index && slices.Contains(foreign, m.Addr().Addr()) {
-			o := p.at(at)
-			o.Sources = append(o.Sources, m.Addr().Addr())
+	for at, addresses := range all {
+		for _, a := range addresses {
+			if at != index && slices.Contains(foreign, a) {
+				o := p.at(at)
+				o.Sources = append(o.Sources, a)
+			}
 		}
 	}
 	return nil
@@ -144,6 +198,6 @@ func (c *Conn) located(want Settings) (Settings, error) {
 			want.Others[n].Index = alike[0].Index
 		}
 	}
-	want.HomeRoutes, want.owed.HomeRoutes = route.Renumber(want.HomeRoutes, now), route.Renumber(want.owed.HomeRoutes, now)
+	want.HomeRoutes = route.Renumber(want.HomeRoutes, now)
 	return want, nil
 }

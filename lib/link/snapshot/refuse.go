@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/link/route"
 	"gresnet/lib/link/sysctl"
 	"gresnet/lib/link/tc"
+	"gresnet/lib/words/hint"
 )
 
 // refuse says why an interface that has these settings could not be put back
@@ -27,6 +28,12 @@ func (c *Conn) refuse(i link.Described, s Settings) error {
 		return err
 	}
 	if err := c.refuseMPLS(i.Index, s.Name); err != nil {
+		return err
+	}
+	if err := s.refuseOnDaemons(); err != nil {
+		return err
+	}
+	if err := c.refuseAbove(s); err != nil {
 		return err
 	}
 	if err := c.refuseHooked(s); err != nil {
@@ -75,6 +82,23 @@ func (c *Conn) refuseMPLS(index int, name string) error {
 	}
 	if len(routes) > 0 || input != "" && input != "0" {
 		return fmt.Errorf("%s is used for MPLS, which gresnet cannot restore", name)
+	}
+	return nil
+}
+
+// refuseAbove refuses what stands on the interface's children.
+func (c *Conn) refuseAbove(s Settings) error {
+	for _, child := range s.Children {
+		i, err := c.Get(child.Index)
+		if err != nil {
+			return err
+		}
+		if err := hint.Join(c.RefuseAbove(i), child.Settings.refuseOnDaemons()); err != nil {
+			return err
+		}
+		if err := c.refuseAbove(child.Settings); err != nil {
+			return err
+		}
 	}
 	return nil
 }

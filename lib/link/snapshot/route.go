@@ -73,7 +73,7 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err
 
 // homeObjects returns the numbers of the next hop objects that only the node can have.
 func (s Settings) homeObjects() []uint32 {
-	return route.IDs(slices.Concat(s.HomeNexthops, s.owed.HomeNexthops))
+	return route.IDs(s.HomeNexthops)
 }
 
 // applyRoutes also gives the next hop objects that they use.
@@ -83,15 +83,39 @@ func applyRoutes(c *Conn, g *giving) error {
 		if err != nil {
 			return fmt.Errorf("read the routes of %s: %w", g.want.Name, err)
 		}
-		remove := netlink.Missing(g.want.withoutTentative(g.want.lessOwedRoutes(have)), g.want.Routes, route.Route.Key)
+		if g.stage != InJob {
+			have = less(have, func(m route.Route) bool { return route.IsDaemons(m.Protocol()) })
+		}
+		remove := netlink.Missing(g.want.withoutTentative(have), g.want.Routes, route.Route.Key)
 		add := netlink.Missing(g.want.Routes, have, route.Route.Key)
 		return route.Apply(c.Route, g.i.Index, g.want.Name, remove, add, g.want.Nexthops)
 	})
 }
 
-// despiteRules does what the interface's rules would forbid.
+// despiteRules does what the rules would forbid.
 func (c *Conn) despiteRules(want Settings, do func() error) error {
-	return rule.Despite(c.Route, want.forRules(), want.Rules, do)
+	tables := route.DirectTables(want.Routes)
+	var ways []rule.Way
+	for _, gateway := range route.Gateways(slices.Concat(want.Routes, want.HomeRoutes), slices.Concat(want.Nexthops, want.HomeNexthops)) {
+		ways = append(ways, rule.Way{Gateway: gateway, Tables: tables})
+	}
+	return rule.Despite(c.Route, want.forRules(), ways, do)
+}
+
+// readRules reads the interface's policy rules.
+func readRules(c *Conn, r *reading) error {
+	all, err := rule.Read(c.Route, r.s.forRules())
+	r.s.ownRules, r.s.Rules = netlink.Part(all, rule.Rule.IsOwn)
+	return err
+}
+
+// differRules names policy rules that are missing, and those that a killed run has left.
+func differRules(c *Conn, o comparing) ([]string, error) {
+	diff, err := lacking("policy rule", func(s Settings) []rule.Rule { return s.Rules })(c, o)
+	for _, m := range o.have.ownRules {
+		diff = append(diff, fmt.Sprintf("policy rule %s of gresnet's is left", m))
+	}
+	return diff, err
 }
 
 // forRules returns what policy rules name the interface by.

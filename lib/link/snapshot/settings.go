@@ -47,8 +47,7 @@ type Settings struct {
 	Others       []Other         `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
 	Children     []Child         `json:"children,omitempty"`      // which stay on the node
 
-	// owed was parted from these settings. The interface may have it, in whole or in part, and keeps it then.
-	owed Shared
+	ownRules []rule.Rule // that a killed run has left of those that it needed itself
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -103,6 +102,9 @@ func (c *Conn) complete(i link.Described, e expected, top bool) (Settings, error
 // finishes the first waits for the slowest link only. finish is nil if nothing is left.
 func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error, err error) {
 	defer c.Anew()()
+	if stage != InJob {
+		want = want.lessDaemons()
+	}
 	if stage == Settled {
 		err = c.clear(index, want)
 	}

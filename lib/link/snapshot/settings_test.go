@@ -162,7 +162,7 @@ ip -6 route add fd09::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev o
 		{"routes of other interfaces from an address of this", other + `
 ip route add 10.11.0.0/16 dev other src 10.0.0.2; ip -6 route add fd11::/64 dev other src fd00::2`, ``, false},
 		{"routes from an address of another interface", other + `
-ip addr add 192.0.2.1/32 dev lo; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 src 192.0.2.1 proto bgp; ip route add 10.11.0.0/16 via 10.9.0.1 dev hca0 onlink
+ip addr add 192.0.2.1/32 dev lo; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 src 192.0.2.1 proto 200; ip route add 10.11.0.0/16 via 10.9.0.1 dev hca0 onlink
 ip -6 route add fd09::/64 via fd00::1 dev hca0 src fd01::2`, `ip route get 10.9.0.5; ip -6 route get fd09::5`, true},
 		{"next hop objects", other + `
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 dev hca0 proto static; ip nexthop add id 9 group 7,5/8

@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/plan"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
 )
@@ -55,7 +56,11 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 					continue // what holds for the first and the last slot holds for those between
 				}
 				e.Keep = e.Keep || n.Config.MovesNothing()
-				if _, err := l.ReadHCA(v, mode, e, false); err != nil {
+				h, err := l.ReadHCA(v, mode, e, false)
+				if err == nil {
+					err = l.Apart(v, []plan.HCA{h})
+				}
+				if err != nil {
 					list = append(list, Refusal{Entry: e, Err: err})
 				}
 			}

@@ -48,9 +48,6 @@ func ReadStatus(n *host.Host) (*report.Status, error) {
 		mapping, drift = n.Map(t.HCAs)
 	}
 	s.Drift = drift
-	for _, o := range t.Deferred {
-		s.Owed = append(s.Owed, report.Owed{Job: o.Job, Interface: o.Of[0].Name, With: o.Sharers(), What: o.Shared.What()})
-	}
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, hcaStatus(n, &t, mapping, h)...)
 	}

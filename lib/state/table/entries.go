@@ -39,14 +39,6 @@ func decode(entries map[string]entry.Entry) (t Table) {
 			d.unread(path, id)
 		}
 	}
-	for _, path := range in(entries, state.Owed) {
-		var o Deferred
-		if d.read(path, &o) && len(o.Of) > 0 && owedFile(o) == filepath.Base(path) {
-			t.Deferred = append(t.Deferred, o)
-		} else {
-			d.unread(path, node.ID{})
-		}
-	}
 	for _, path := range in(entries, state.Forwarding) {
 		d.forwarding(path)
 	}
@@ -244,12 +236,6 @@ func holder(target string) (job uint32, rest string, is bool) {
 	return uint32(n), rest, is && both && err == nil
 }
 
-// owedFile names the entry of what an interface of a lease lacks.
-func owedFile(o Deferred) string {
-	id := node.ID{GUID: fmt.Sprintf("%d/%s/%d", o.Job, o.Run, o.Shared.Taken), PCI: o.Shared.ID.Parent, Aux: o.Shared.ID.Kind, Slot: o.Shared.ID.Address}
-	return id.File()
-}
-
 // encode returns the entries that a table is. What did not read stays as long as its HCA is kept
 // from jobs.
 func encode(t Table, before map[string]entry.Entry) map[string]entry.Entry {
@@ -288,9 +274,6 @@ func encode(t Table, before map[string]entry.Entry) map[string]entry.Entry {
 	}
 	for _, s := range t.Shared {
 		all[filepath.Join(state.Shared, s.HCA.File())] = file(s)
-	}
-	for _, o := range t.Deferred {
-		all[filepath.Join(state.Owed, owedFile(o))] = file(o)
 	}
 	for path, id := range t.Unread {
 		kept := id == (node.ID{}) || slices.ContainsFunc(t.Claims, func(c Claim) bool { return c.HCA == id && c.Quarantined != "" })

@@ -41,7 +41,6 @@ var (
 		},
 		Forwarding: []table.Forwarding{{Index: 3, Name: "eth0", Router: true, LRO: []int{4}}},
 		Shared:     []table.Shared{{HCA: hcaB.ID, Name: "mlx5_1", Nodes: []devnode.Node{{Kind: "uverbs", Access: devnode.Access{Mode: 0o666}}}}},
-		Deferred:   []table.Deferred{owe(1, "0", "a", hcaA.ID, hcaB.ID)},
 	}
 )
 
@@ -344,7 +343,7 @@ func FuzzEntry(f *testing.F) {
 	for path, text := range map[string]string{
 		"claims/a@0000:01:00.0": "../jobs/1/0", "claims/x": "../jobs/99999999999/0", "numbers/3": "../hcas/a@0000:01:00.0", "numbers/4000000000": "x",
 		"quarantine/x": `{"hca":{"guid":"x"},"quarantined":"y"}`, "uplinks/fe80::1%25eth0": "../jobs/1/auto/0", "uplinks/::": "", "forwarding/-1": "{}",
-		"shared/a@0000:01:00.0": `{"hca":{"guid":"a","pci":"0000:01:00.0"}}`, "owed/x": "{}", "hcas/a@0000:01:00.0": "{}",
+		"shared/a@0000:01:00.0": `{"hca":{"guid":"a","pci":"0000:01:00.0"}}`, "hcas/a@0000:01:00.0": "{}",
 	} {
 		f.Add(path, text)
 	}

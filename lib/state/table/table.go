@@ -22,8 +22,6 @@ type Table struct {
 	// Shared lists the HCAs with slots that jobs have, and who could open their device nodes before
 	// the first of these jobs.
 	Shared []Shared `json:"shared"`
-	// Deferred lists the settings that interfaces still lack (lib/lease/opened, deferred.go).
-	Deferred []Deferred `json:"owed"`
 	// Unread lists the entries that do not read, with the HCA that no job gets for it; the zero ID if
 	// there is none.
 	Unread map[string]node.ID `json:"-"`

@@ -191,7 +191,7 @@ var warnings = []said{
 	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet check says which mode the node has after a reboot"},
 	{"read …: it is not as it was written (EVENT=table-unread)", "GN006 see gresnet status: no job gets the HCA that the entry is about"},
 	{"… (…) is released: the node does not have it any more (EVENT=hca-released)", "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again"},
-	{"what came home is not as it was, a manager or udev is still at it, what was owed cannot be given (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
+	{"what came home is not as it was, a manager or udev is still at it (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
 }
 
 // kinds are the kinds of events that lib/people/cli has an id for.
