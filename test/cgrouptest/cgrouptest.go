@@ -14,7 +14,7 @@ import (
 )
 
 // Pins mounts a file system for pins until the test ends, and returns where.
-func Pins(t *testing.T) string {
+func Pins(t testing.TB) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to load BPF programs")

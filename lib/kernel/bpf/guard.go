@@ -89,7 +89,7 @@ func (g Guard) attach() (object, error) {
 	if err := g.Possible(); err != nil {
 		return 0, err
 	}
-	if err := g.folder(); err != nil {
+	if err := MakeFolder(g.Pins); err != nil {
 		return 0, err
 	}
 	m, err := g.open()
@@ -105,36 +105,44 @@ func (g Guard) attach() (object, error) {
 	return m, nil
 }
 
-// folder makes the directory of pins, root's alone. Where others may write to the file system,
+// MakeFolder makes a directory of pins, root's alone. Where others may write to the file system,
 // its name can be a user's already, with a map and a program of that user's in it.
-func (g Guard) folder() error {
+func MakeFolder(path string) error {
 	for range 3 {
-		err := os.Mkdir(g.Pins, 0o700)
+		err := os.Mkdir(path, 0o700)
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		roots, err := g.isRoots()
+		roots, err := isRoots(path)
 		if err != nil {
 			return err
 		}
 		if roots {
-			return os.Chmod(g.Pins, 0o700)
+			return os.Chmod(path, 0o700)
 		}
-		aside := fmt.Sprintf("%s-not-roots-%d", g.Pins, time.Now().UnixNano())
-		if err := os.Rename(g.Pins, aside); err != nil {
+		aside := fmt.Sprintf("%s-not-roots-%d", path, time.Now().UnixNano())
+		if err := os.Rename(path, aside); err != nil {
 			return fmt.Errorf("set aside what is not root's: %w", err)
 		}
 		// It is in nobody's way any more.
 		_ = os.RemoveAll(aside)
 	}
-	return fmt.Errorf("%s is a user's, and comes again", g.Pins)
+	return fmt.Errorf("%s is a user's, and comes again", path)
+}
+
+// RemoveFolder removes a directory of pins that has none any more.
+func RemoveFolder(path string) error {
+	if err := unlink(path); !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
 }
 
 // isRoots tells a directory of pins that root has made.
-func (g Guard) isRoots() (bool, error) {
+func isRoots(path string) (bool, error) {
 	var st unix.Stat_t
-	if err := unix.Lstat(g.Pins, &st); err != nil {
-		return false, &fs.PathError{Op: "lstat", Path: g.Pins, Err: err}
+	if err := unix.Lstat(path, &st); err != nil {
+		return false, &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Uid == 0 && st.Mode&0o022 == 0, nil
 }
@@ -224,7 +232,7 @@ func (g Guard) updateProgram(p object) error {
 // away with the last device. If devices of others are left without a program,
 // it attaches one again.
 func (g Guard) Forget(job uint32) error {
-	roots, err := g.isRoots()
+	roots, err := isRoots(g.Pins)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !roots {
 		return nil // it is no guard of ours
 	}
@@ -252,7 +260,7 @@ func (g Guard) Forget(job uint32) error {
 		return nil
 	}
 	// The directory goes last: what is in it is not found without.
-	return hint.Join(g.detachProgram(), unlink(g.sharers()), unlink(g.devices()), unlink(g.Pins))
+	return hint.Join(g.detachProgram(), unlink(g.sharers()), unlink(g.devices()), RemoveFolder(g.Pins))
 }
 
 // detachProgram ends the program at once. Without its pin it ends by itself, but

@@ -46,8 +46,10 @@ func newProgram(devices, sharers object) (object, error) {
 }
 
 // load loads a program of a kind.
-func load(kind uint32, code []instruction) (object, error) {
-	license, err := unix.BytePtrFromString("Apache-2.0")
+func load(kind uint32, code []instruction) (object, error) { return loadAs(kind, code, "Apache-2.0") }
+
+func loadAs(kind uint32, code []instruction, under string) (object, error) {
+	license, err := unix.BytePtrFromString(under)
 	if err != nil {
 		return 0, err
 	}

@@ -66,7 +66,7 @@ func (g Guard) Share(job uint32, devices []Device, required bool) error {
 
 // Shared tells whether a device opens for its sharers only.
 func (g Guard) Shared(d Device) (bool, error) {
-	roots, err := g.isRoots()
+	roots, err := isRoots(g.Pins)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !roots {
 		return false, nil // it is no guard of ours
 	}
