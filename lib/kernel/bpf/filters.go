@@ -132,7 +132,7 @@ func LoadFilters(image []byte, maps map[string]Map) (all map[string]Filter, err 
 		}
 		p, err := loadAs(unix.BPF_PROG_TYPE_SCHED_CLS, code, License)
 		if err != nil {
-			return nil, hint.With(fmt.Errorf("load the program %s: %w", name, err), "GN822 the kernel must be 5.10 or later, with CONFIG_BPF_SYSCALL")
+			return nil, hint.With(fmt.Errorf("load the program %s: %w", name, err), "GN863 the kernel must be 5.10 or later, with CONFIG_BPF_SYSCALL")
 		}
 		all[name] = Filter{p}
 	}

@@ -1,0 +1,242 @@
+package ports
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/bpf"
+)
+
+// Block is a range of ports.
+type Block struct {
+	First int `json:"first"`
+	Last  int `json:"last"`
+}
+
+func (b Block) String() string { return fmt.Sprintf("%d-%d", b.First, b.Last) }
+
+func (b Block) overlaps(o Block) bool { return b.First <= o.Last && o.First <= b.Last }
+
+// The first port that jobs have: those before are services' and users'.
+const firstPort = 1 << 14
+
+// Vacant returns the first block of a size that nobody has: taken has jobs' blocks, ephemeral the range from which the
+// node gives its own programs ports, and kept what else jobs do not get. If there is none, it returns the first one of
+// half the size, down to Grain.
+func Vacant(size int, ephemeral Block, taken, kept []Block) (Block, bool) {
+	others := append(append(slices.Clone(taken), kept...), ephemeral)
+	for ; size >= Grain; size /= 2 {
+		size -= size % Grain
+		for first := firstPort; first+size <= 1<<16; first += Grain {
+			b := Block{first, first + size - 1}
+			if !slices.ContainsFunc(others, b.overlaps) {
+				return b, true
+			}
+		}
+	}
+	return Block{}, false
+}
+
+// Job is what the programs know of a job.
+type Job struct {
+	ID      uint32
+	Veth    int              // the index of its node's end
+	MAC     net.HardwareAddr // of its job's end
+	Address netip.Addr       // the node's, by which the job is known
+	Block   Block
+	User    uint32                    // whose processes on the node call the job
+	Aliases map[netip.Addr]netip.Addr // by the address of each of the job's nodes: where the job sees its processes
+	Whole   bool                      // it also gets what comes for any port that nobody has
+}
+
+// Confine has from_job judge what comes by the node's end of a veth. Do it before the veth is up. The filter goes with
+// the veth.
+func (n Node) Confine(veth int) error {
+	return n.attach(hook{veth, netlink.HANDLE_MIN_INGRESS, fromJob})
+}
+
+// Admit gives a job its block.
+func (n Node) Admit(j Job) error {
+	if j.Block.First%Grain != 0 || (j.Block.Last+1)%Grain != 0 || j.Block.First < firstPort || j.Block.Last >= 1<<16 {
+		return fmt.Errorf("give job %d the ports %s: these are no block", j.ID, j.Block)
+	}
+	if err := n.enter(j); err != nil {
+		return fmt.Errorf("give job %d the ports %s: %w", j.ID, j.Block, err)
+	}
+	return nil
+}
+
+func (n Node) enter(j Job) error {
+	aliases, err := n.open("aliases")
+	if err != nil {
+		return err
+	}
+	defer aliases.Close()
+	veth := uint32(j.Veth)
+	for at, as := range j.Aliases {
+		err := bpf.Put(aliases, alias{veth, of(at)}, of(as))
+		if err == nil {
+			err = bpf.Put(aliases, alias{veth, of(as)}, of(at))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	jobs, err := n.open("jobs")
+	if err != nil {
+		return err
+	}
+	defer jobs.Close()
+	entry := job{Address: of(j.Address), User: j.User, First: uint16(j.Block.First), Last: uint16(j.Block.Last), ID: j.ID}
+	copy(entry.MAC[:], j.MAC)
+	if err := bpf.Put(jobs, veth, entry); err != nil {
+		return err
+	}
+	if err := n.lead(veth, j.Block); err != nil {
+		return err
+	}
+	if j.Whole {
+		return n.changeNode(func(v *node) { v.Whole = veth })
+	}
+	return nil
+}
+
+// lead leads a block to a job, unless another job has a part of it.
+func (n Node) lead(veth uint32, b Block) error {
+	blocks, err := n.open("blocks")
+	if err != nil {
+		return err
+	}
+	defer blocks.Close()
+	for at := b.First / Grain; at <= b.Last/Grain; at++ {
+		had, err := bpf.Get[uint32, uint32](blocks, uint32(at))
+		if err == nil && had != 0 && had != veth {
+			err = fmt.Errorf("the job with interface %d has some of them", had)
+		}
+		if err == nil {
+			err = bpf.Put(blocks, uint32(at), veth)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Jobs returns all jobs that have a block.
+func (n Node) Jobs() (list []Job, err error) {
+	if there, err := n.isThere(); !there || err != nil {
+		return nil, err
+	}
+	return with(n, "jobs", func(m bpf.Map) (list []Job, err error) {
+		keys, err := bpf.Keys[uint32](m)
+		for _, veth := range keys {
+			v, err := bpf.Get[uint32, job](m, veth)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, Job{
+				ID: v.ID, Veth: int(veth), MAC: v.MAC[:], Address: v.Address.addr(), User: v.User, Block: Block{int(v.First), int(v.Last)},
+			})
+		}
+		return list, err
+	})
+}
+
+// Remove takes a job's block away, and forgets the job. It succeeds if there is nothing of it, and does what is left of it
+// if another run has stopped half way.
+func (n Node) Remove(id uint32) error {
+	list, err := n.Jobs()
+	for _, j := range list {
+		if err == nil && j.ID == id {
+			err = n.remove(uint32(j.Veth))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("take the ports of job %d away: %w", id, err)
+	}
+	return nil
+}
+
+// remove forgets a job. The entry by which it is found goes last.
+func (n Node) remove(veth uint32) error {
+	err := n.changeNode(func(v *node) {
+		if v.Whole == veth {
+			v.Whole = 0
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := with(n, "blocks", func(m bpf.Map) (int, error) { return 0, unblock(m, veth) }); err != nil {
+		return err
+	}
+	if _, err := with(n, "aliases", func(m bpf.Map) (int, error) { return 0, unalias(m, veth) }); err != nil {
+		return err
+	}
+	_, err = with(n, "jobs", func(m bpf.Map) (int, error) { return 0, bpf.Delete(m, veth) })
+	return err
+}
+
+func unblock(m bpf.Map, veth uint32) error {
+	for at := range uint32(1 << 16 / Grain) {
+		had, err := bpf.Get[uint32, uint32](m, at)
+		if err == nil && had == veth {
+			err = bpf.Put(m, at, uint32(0))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unalias(m bpf.Map, veth uint32) error {
+	list, err := bpf.Keys[alias](m)
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		if a.Veth != veth {
+			continue
+		}
+		if err := bpf.Delete(m, a); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Dropped is how many packets the programs have dropped, by reason.
+type Dropped struct {
+	Source uint64 `json:"source"` // a job sent from an address that is not its own
+	Port   uint64 `json:"port"`   // a job sent from a port that is not its own
+	Kind   uint64 `json:"kind"`   // a job sent what is neither TCP nor UDP in plain IPv4
+	Target uint64 `json:"target"` // a job sent where no job may
+	Caller uint64 `json:"caller"` // somebody beyond the node called a job's block, who is none of Slurm's hosts
+	User   uint64 `json:"user"`   // another user of the node called it
+	Shadow uint64 `json:"shadow"` // somebody on the node sent from a job's block
+	Forged uint64 `json:"forged"` // it came from beyond the node with the node's own address
+}
+
+// Dropped returns how many packets the programs have dropped since they are there.
+func (n Node) Dropped() (d Dropped, err error) {
+	if there, err := n.isThere(); !there || err != nil {
+		return d, err
+	}
+	return with(n, "counts", func(m bpf.Map) (Dropped, error) {
+		for at, to := range []*uint64{&d.Source, &d.Port, &d.Kind, &d.Target, &d.Caller, &d.User, &d.Shadow, &d.Forged} {
+			var err error
+			if *to, err = bpf.Get[uint32, uint64](m, uint32(at)); err != nil {
+				return Dropped{}, err
+			}
+		}
+		return d, nil
+	})
+}

@@ -1,0 +1,149 @@
+package ports_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/ports"
+	"gresnet/test/netnstest"
+)
+
+// Each of these makes the interface that has a node's address, in place of eth0, which is its way to the network.
+var kinds = map[string]string{
+	"bond":   "ip link add X type bond mode active-backup; ip link set eth0 down; ip link set eth0 master X",
+	"bridge": "ip link add X type bridge; ip link set eth0 master X",
+	"vlan":   "ip link add X link eth0 type vlan id 5",
+	// A packet from here has a header of 24 bytes, as one from InfiniBand.
+	"gre": "ip addr add 10.9.0.N/24 dev eth0; ip link add X type gre local 10.9.0.N; ip link set X up; " +
+		"for n in 1 2 99 254; do ip neigh add 192.0.2.$n lladdr 10.9.0.$n dev X nud permanent; done",
+	// And one from here none.
+	"ipip": "ip addr add 10.9.0.N/24 dev eth0; ip link add X type ipip local 10.9.0.N remote 10.9.0.M",
+	"tun":  "",
+}
+
+// number returns the last number of a host's address.
+func number(name string) string {
+	return addresses[name][strings.LastIndex(addresses[name], ".")+1:]
+}
+
+func TestAJobsWayOutLeadsByEachKindOfInterface(t *testing.T) {
+	ports.SetHeader("gre", 24)
+	for kind, lines := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			if _, err := os.Stat("/dev/net/tun"); kind == "tun" && err != nil {
+				t.Skip("the kernel has no tun")
+			}
+			w := newWorld(t)
+			if kind == "tun" {
+				w.tunnel("n1", "h")
+			}
+			for name, other := range map[string]string{"n1": "h", "h": "n1"} {
+				if lines == "" {
+					break
+				}
+				set := strings.NewReplacer("X", "up0", "N", number(name), "M", number(other)).Replace(lines)
+				out, err := try(w.at[name], "ip addr flush dev eth0; "+set)
+				if strings.Contains(out, "Unknown device type") || strings.Contains(out, "not supported") {
+					t.Skipf("the kernel has no %s", kind)
+				}
+				if err != nil {
+					t.Fatalf("%s: %v: %s", set, err, out)
+				}
+				w.at[name].IP(fmt.Sprintf("addr add %s/24 dev up0; ip link set up0 up", addresses[name]))
+			}
+			w.share("n1")
+			w.end("j", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
+			w.serve("j", "j", "", aPort)
+			w.serve("h", "h", "", 53)
+			w.serve("n1", "n1", "", 22)
+			w.wants("out", "j", "192.0.2.99:53", "h 192.0.2.1")
+			w.wants("in", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99")
+			w.wants("to its node", "j", "192.0.2.1:22", "n1 192.0.2.1")
+			w.wantsBy("tcp", "from its node", "n1", fmt.Sprintf("192.0.2.1:%d", aPort), "j 198.19.0.1")
+			w.wantsBy("udp", "in, by the node's second address", "st", fmt.Sprintf("198.51.100.1:%d", aPort), "j 198.51.100.50")
+			w.wantsBy("udp", "nobody there", "j", "192.0.2.99:9999", refused)
+			w.wantsBy("udp", "in fragments", "j", "192.0.2.99:53", "h 192.0.2.1 (4000 bytes)", sized(4000))
+			w.drops("udp", "who sends from the job's port", "n1", "192.0.2.99:53", "n1", shadow, fromPort(16602))
+		})
+	}
+}
+
+// try runs a command that may fail.
+func try(ns *netnstest.NS, command string) (string, error) {
+	out, err := exec.Command("nsenter", "--net="+ns.Path, "sh", "-ec", command).CombinedOutput()
+	return string(out), err
+}
+
+// tunnel connects two hosts by interfaces whose packets have no header, and takes their addresses there.
+func (w *world) tunnel(a, b string) {
+	w.t.Helper()
+	ends := [2]*os.File{w.tun(a), w.tun(b)}
+	for n := range ends {
+		go func() {
+			packet := make([]byte, 1<<16)
+			for {
+				length, err := ends[n].Read(packet)
+				if err != nil {
+					return
+				}
+				_, _ = ends[1-n].Write(packet[:length])
+			}
+		}()
+	}
+}
+
+func (w *world) tun(name string) (end *os.File) {
+	w.t.Helper()
+	w.do(name, func() error {
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		r, err := unix.NewIfreq("up0")
+		if err != nil {
+			return err
+		}
+		r.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, r); err != nil {
+			return err
+		}
+		end = os.NewFile(uintptr(fd), "tun")
+		return nil
+	})
+	w.t.Cleanup(func() { end.Close() })
+	w.at[name].Run(fmt.Sprintf("ip addr flush dev eth0; ip addr add %s/24 dev up0; ip link set up0 up", addresses[name]))
+	return end
+}
+
+func TestABlockIsTheFirstThatNobodyHas(t *testing.T) {
+	usual := ports.Block{First: 32768, Last: 60999}
+	var taken []ports.Block
+	sizes := map[int]int{}
+	for {
+		b, found := ports.Vacant(2048, usual, taken, []ports.Block{{First: 20000, Last: 20009}})
+		if !found {
+			break
+		}
+		for _, o := range append(taken, usual) {
+			if b.First <= o.Last && o.First <= b.Last {
+				t.Fatalf("%s and %s overlap", b, o)
+			}
+		}
+		if b.First%ports.Grain != 0 || b.First < 16384 || b.Last > 65535 || b.First <= 20009 && b.Last >= 20000 {
+			t.Fatalf("%s is no block", b)
+		}
+		sizes[b.Last-b.First+1]++
+		taken = append(taken, b)
+	}
+	if sizes[2048] != 9 || sizes[1024] != 1 || sizes[512] != 1 {
+		t.Errorf("got blocks of these sizes: %v", sizes)
+	}
+	if b, found := ports.Vacant(2048, ports.Block{First: 1024, Last: 65535}, nil, nil); found {
+		t.Errorf("got %s on a node whose programs have all ports", b)
+	}
+}

@@ -1,0 +1,222 @@
+package ports
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/bpf"
+	"gresnet/lib/words/hint"
+)
+
+// The programs, as clang makes them of ports.c: `go test ./lib/kernel/ports -update`.
+//
+//go:embed ports.o
+var image []byte
+
+// Grain is how many ports are one job's at least: a block begins and ends at a multiple of it.
+const Grain = 512
+
+// These types are in ports.c, too. Addresses are in network order, numbers in the machine's.
+type (
+	address [4]byte
+
+	node struct {
+		Uplink, SlurmUser, Whole uint32
+		First, Last              uint16 // ephemeral
+	}
+	job struct {
+		Address     address
+		User        uint32
+		First, Last uint16
+		ID          uint32
+		MAC         [6]byte
+		_           [2]byte
+	}
+	uplink struct {
+		Address address
+		Header  uint32
+	}
+	alias struct {
+		Veth    uint32
+		Address address
+	}
+	network struct {
+		Bits    uint32
+		Address address
+	}
+	key struct {
+		Peer address
+		ID   uint16
+		Kind uint8
+		Of   uint8
+	}
+)
+
+// sized returns the layout of a map.
+func sized[K, V any](kind, entries, flags uint32) bpf.Layout {
+	var k K
+	var v V
+	return bpf.Layout{Kind: kind, Key: uint32(unsafe.Sizeof(k)), Value: uint32(unsafe.Sizeof(v)), Entries: entries, Flags: flags}
+}
+
+// layouts has all maps of the programs.
+var layouts = map[string]bpf.Layout{
+	"node":     sized[uint32, node](unix.BPF_MAP_TYPE_ARRAY, 1, 0),
+	"blocks":   sized[uint32, uint32](unix.BPF_MAP_TYPE_ARRAY, 1<<16/Grain, 0),
+	"jobs":     sized[uint32, job](unix.BPF_MAP_TYPE_HASH, 256, 0),
+	"uplinks":  sized[uint32, uplink](unix.BPF_MAP_TYPE_HASH, 64, 0),
+	"locals":   sized[address, uint8](unix.BPF_MAP_TYPE_HASH, 4096, unix.BPF_F_NO_PREALLOC),
+	"services": sized[uint16, uint8](unix.BPF_MAP_TYPE_HASH, 256, 0),
+	"callers":  sized[network, uint8](unix.BPF_MAP_TYPE_LPM_TRIE, 16384, unix.BPF_F_NO_PREALLOC),
+	"denied":   sized[network, uint8](unix.BPF_MAP_TYPE_LPM_TRIE, 256, unix.BPF_F_NO_PREALLOC),
+	"aliases":  sized[alias, address](unix.BPF_MAP_TYPE_HASH, 1<<18, unix.BPF_F_NO_PREALLOC),
+	"recent":   sized[key, uint32](unix.BPF_MAP_TYPE_LRU_HASH, 4096, 0),
+	"counts":   sized[uint32, uint64](unix.BPF_MAP_TYPE_ARRAY, 8, 0),
+}
+
+// Node is where a node's programs and maps are pinned.
+type Node struct {
+	Pins string // a folder on a BPF file system
+}
+
+// Of returns the node's own.
+func Of() Node { return Node{Pins: "/sys/fs/bpf/gresnet/ports"} }
+
+func (n Node) open(name string) (bpf.Map, error) { return bpf.OpenMap(filepath.Join(n.Pins, name)) }
+
+func (n Node) filter(name string) (bpf.Filter, error) {
+	return bpf.OpenFilter(filepath.Join(n.Pins, name))
+}
+
+// with opens a map for a function.
+func with[T any](n Node, name string, f func(bpf.Map) (T, error)) (result T, err error) {
+	m, err := n.open(name)
+	if err != nil {
+		return result, err
+	}
+	defer m.Close()
+	return f(m)
+}
+
+// isThere tells whether the programs are pinned.
+func (n Node) isThere() (bool, error) {
+	_, err := os.Lstat(n.Pins)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// half returns the folder that has the pins until they are complete. The file system takes no dots.
+func (n Node) half() string { return n.Pins + "-new" }
+
+// load makes the maps, loads the programs and pins all of them, unless they are there.
+func (n Node) load() error {
+	if err := bpf.MakeFolder(filepath.Dir(n.Pins)); err != nil {
+		return fmt.Errorf("pin the programs of the node's ports: %w", err)
+	}
+	if there, err := n.isThere(); there || err != nil {
+		return err
+	}
+	if err := os.RemoveAll(n.half()); err != nil { // of a run that was killed
+		return err
+	}
+	if err := os.Mkdir(n.half(), 0o700); err != nil {
+		return err
+	}
+	if err := n.pin(); err != nil {
+		return hint.Join(err, os.RemoveAll(n.half()))
+	}
+	if err := os.Rename(n.half(), n.Pins); err != nil {
+		return fmt.Errorf("pin the programs of the node's ports: %w", err)
+	}
+	return nil
+}
+
+// pin pins maps and programs where they are not found yet.
+func (n Node) pin() error {
+	maps := map[string]bpf.Map{}
+	defer func() {
+		for _, m := range maps {
+			m.Close()
+		}
+	}()
+	for name, l := range layouts {
+		m, err := bpf.MakeMap(l)
+		if err != nil {
+			return fmt.Errorf("%s of the node's ports: %w", name, err)
+		}
+		maps[name] = m
+		if err := m.Pin(filepath.Join(n.half(), name)); err != nil {
+			return err
+		}
+	}
+	filters, err := bpf.LoadFilters(image, maps)
+	if err != nil {
+		return err
+	}
+	for name, f := range filters {
+		err = errors.Join(err, f.Pin(filepath.Join(n.half(), name)), f.Close())
+	}
+	return err
+}
+
+func of(a netip.Addr) address { return a.As4() }
+
+func (a address) addr() netip.Addr { return netip.AddrFrom4(a) }
+
+func networkOf(p netip.Prefix) network {
+	return network{Bits: uint32(p.Bits()), Address: of(p.Masked().Addr())}
+}
+
+// settle makes a map have these entries and no others.
+func settle[K comparable, V comparable](n Node, name string, want map[K]V) error {
+	_, err := with(n, name, func(m bpf.Map) (struct{}, error) {
+		had, err := bpf.Keys[K](m)
+		if err != nil {
+			return struct{}{}, err
+		}
+		for k, v := range want {
+			if is, err := bpf.Get[K, V](m, k); err == nil && is == v {
+				continue
+			}
+			if err := bpf.Put(m, k, v); err != nil {
+				return struct{}{}, err
+			}
+		}
+		for _, k := range had {
+			if _, stays := want[k]; stays {
+				continue
+			}
+			if err := bpf.Delete(m, k); err != nil && !errors.Is(err, unix.ENOENT) {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("write %s of the node's ports: %w", name, err)
+	}
+	return nil
+}
+
+// changeNode changes what all programs know of the node.
+func (n Node) changeNode(f func(*node)) error {
+	_, err := with(n, "node", func(m bpf.Map) (struct{}, error) {
+		v, err := bpf.Get[uint32, node](m, 0)
+		if err == nil {
+			f(&v)
+			err = bpf.Put(m, uint32(0), v)
+		}
+		return struct{}{}, err
+	})
+	return err
+}

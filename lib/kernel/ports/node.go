@@ -1,0 +1,390 @@
+package ports
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/bpf"
+	"gresnet/lib/words/hint"
+)
+
+// Settings is what the programs know of a node.
+type Settings struct {
+	Uplinks   []Uplink     // interfaces by which the node reaches others; by the first one others reach its address
+	Locals    []netip.Addr // all addresses of the node
+	Services  []int        // the node's ports from 1024 on that jobs reach, beside those below
+	Callers   []netip.Prefix
+	Denied    []netip.Prefix // where no job sends
+	SlurmUser uint32
+	Ephemeral Block // of the node's own programs
+}
+
+// Uplink is an interface by which a node reaches others.
+type Uplink struct {
+	Index   int
+	Address netip.Addr // from which the node sends there
+}
+
+// Before is what an interface had before jobs used it.
+type Before struct {
+	Index       int    `json:"index"`
+	Name        string `json:"name"`                  // for people
+	Hooks       bool   `json:"hooks,omitempty"`       // it had a clsact
+	AcceptLocal bool   `json:"acceptLocal,omitempty"` // or needs none
+}
+
+const (
+	fromJob  = "from_job"
+	fromWire = "from_wire"
+	fromOwn  = "from_own"
+	ownOut   = "own_out"
+)
+
+// hook is a place of a filter.
+type hook struct {
+	index   int
+	parent  uint32 // netlink.HANDLE_MIN_INGRESS or _EGRESS
+	program string
+}
+
+func (s Settings) hooks(lo int) (all []hook) {
+	for _, u := range s.Uplinks {
+		all = append(all, hook{u.Index, netlink.HANDLE_MIN_INGRESS, fromWire}, hook{u.Index, netlink.HANDLE_MIN_EGRESS, ownOut})
+	}
+	return append(all, hook{lo, netlink.HANDLE_MIN_EGRESS, fromOwn})
+}
+
+// Look returns what the interfaces that Attach changes have. Keep it for Detach.
+func Look(s Settings) (all []Before, err error) {
+	lo, err := loopback()
+	if err != nil {
+		return nil, err
+	}
+	indices := []int{lo}
+	for _, u := range s.Uplinks {
+		indices = append(indices, u.Index)
+	}
+	for n, index := range indices {
+		i, err := netlink.LinkByIndex(index)
+		if err != nil {
+			return nil, fmt.Errorf("read interface %d: %w", index, err)
+		}
+		b := Before{Index: index, Name: i.Attrs().Name, AcceptLocal: true}
+		if b.Hooks, err = hasHooks(i); err != nil {
+			return nil, err
+		}
+		if n == 1 {
+			value, err := os.ReadFile(acceptLocal(b.Name))
+			if err != nil {
+				return nil, err
+			}
+			b.AcceptLocal = strings.TrimSpace(string(value)) != "0"
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// Attach makes the programs judge what goes by the node's interfaces. Call it for each job: it mends what is gone, as
+// filters of an interface that was made again, and tells the programs what the node has by now.
+func (n Node) Attach(s Settings) error {
+	if len(s.Uplinks) == 0 {
+		return errors.New("share out the node's ports: it has no interface by which it reaches others")
+	}
+	lo, err := loopback()
+	if err != nil {
+		return err
+	}
+	hooks := s.hooks(lo)
+	for _, h := range hooks {
+		if err := alone(h); err != nil {
+			return err
+		}
+	}
+	if err := n.load(); err != nil {
+		return err
+	}
+	if err := n.tell(s); err != nil {
+		return err
+	}
+	for _, h := range hooks {
+		if err := n.attach(h); err != nil {
+			return err
+		}
+	}
+	// from_wire drops what the kernel then takes.
+	first, err := netlink.LinkByIndex(s.Uplinks[0].Index)
+	if err != nil {
+		return fmt.Errorf("read interface %d: %w", s.Uplinks[0].Index, err)
+	}
+	return write(acceptLocal(first.Attrs().Name), "1")
+}
+
+// tell tells the programs what the node has.
+func (n Node) tell(s Settings) error {
+	uplinks, locals, services := map[uint32]uplink{}, map[address]uint8{}, map[uint16]uint8{}
+	for _, u := range s.Uplinks {
+		header, err := headerOf(u.Index)
+		if err != nil {
+			return err
+		}
+		uplinks[uint32(u.Index)] = uplink{of(u.Address), header}
+	}
+	for _, a := range s.Locals {
+		if a.Is4() {
+			locals[of(a)] = 1
+		}
+	}
+	for _, p := range s.Services {
+		services[uint16(p)] = 1
+	}
+	err := n.changeNode(func(v *node) {
+		v.Uplink, v.SlurmUser = uint32(s.Uplinks[0].Index), s.SlurmUser
+		v.First, v.Last = uint16(s.Ephemeral.First), uint16(s.Ephemeral.Last)
+	})
+	for _, write := range []func() error{
+		func() error { return settle(n, "locals", locals) },
+		func() error { return settle(n, "services", services) },
+		func() error { return settle(n, "callers", networks(s.Callers)) },
+		func() error { return settle(n, "denied", networks(s.Denied)) },
+		func() error { return settle(n, "uplinks", uplinks) },
+	} {
+		if err == nil {
+			err = write()
+		}
+	}
+	return err
+}
+
+func networks(all []netip.Prefix) map[network]uint8 {
+	list := map[network]uint8{}
+	for _, p := range all {
+		if p.Addr().Is4() {
+			list[networkOf(p)] = 1
+		}
+	}
+	return list
+}
+
+// headers has how many bytes a packet from an interface has before the IP header, by the interface's kind. The kernel gives
+// InfiniBand's a pseudo header of 20 bytes, beside its own of 4 (ipoib_ib.c:ipoib_ib_handle_rx_wc).
+var headers = map[string]uint32{"ether": 14, "infiniband": 24, "none": 0, "ppp": 0, "tunnel": 0, "ipip": 0, "rawip": 0}
+
+func headerOf(index int) (uint32, error) {
+	i, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return 0, fmt.Errorf("read interface %d: %w", index, err)
+	}
+	bytes, known := headers[i.Attrs().EncapType]
+	if !known {
+		err := fmt.Errorf("share out the node's ports: packets of %s have headers of the kind %s, which gresnet does not know", i.Attrs().Name, i.Attrs().EncapType)
+		return 0, hint.With(err, `GN864 set kind = "none" or "macvlan" in [uplink]`)
+	}
+	return bytes, nil
+}
+
+// Detach undoes Attach: before has what the interfaces had. An interface that is gone needs nothing.
+func (n Node) Detach(before []Before) error {
+	var failed []error
+	for _, b := range before {
+		if err := detach(b); err != nil {
+			failed = append(failed, fmt.Errorf("end the sharing of ports on %s: %w", b.Name, err))
+		}
+	}
+	return errors.Join(append(failed, os.RemoveAll(n.half()), os.RemoveAll(n.Pins), bpf.RemoveFolder(filepath.Dir(n.Pins)))...)
+}
+
+func detach(b Before) error {
+	i, err := netlink.LinkByIndex(b.Index)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !b.AcceptLocal {
+		if err := write(acceptLocal(i.Attrs().Name), "0"); err != nil {
+			return err
+		}
+	}
+	has, err := hasHooks(i)
+	if !has || err != nil {
+		return err
+	}
+	others := 0
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+		left, err := detachFrom(i, parent)
+		if err != nil {
+			return err
+		}
+		others += left
+	}
+	if b.Hooks || others > 0 {
+		return nil // somebody else uses it
+	}
+	if err := netlink.QdiscDel(clsact(b.Index)); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove clsact: %w", err)
+	}
+	return nil
+}
+
+// detachFrom removes our filters at a hook, and counts those of others.
+func detachFrom(i netlink.Link, parent uint32) (others int, err error) {
+	list, err := netlink.FilterList(i, parent)
+	if err != nil {
+		return 0, fmt.Errorf("list traffic filters: %w", err)
+	}
+	for _, f := range list {
+		if !isOurs(f) {
+			others++
+			continue
+		}
+		if err := netlink.FilterDel(f); err != nil && !errors.Is(err, unix.ENOENT) {
+			return 0, fmt.Errorf("remove a traffic filter: %w", err)
+		}
+	}
+	return others, nil
+}
+
+// filterName begins the names of our filters.
+const filterName = "gresnet "
+
+func isOurs(f netlink.Filter) bool {
+	b, is := f.(*netlink.BpfFilter)
+	return is && strings.HasPrefix(b.Name, filterName)
+}
+
+// Our filters come first: others may say that a packet passes, and then the kernel asks no later one.
+const (
+	priority = 1
+	handle   = 0x6773
+)
+
+// alone refuses a hook where a program of somebody else's is asked before ours.
+func alone(h hook) error {
+	i, err := netlink.LinkByIndex(h.index)
+	if err != nil {
+		return fmt.Errorf("read interface %d: %w", h.index, err)
+	}
+	const ingress, egress = 46, 47 // BPF_TCX_INGRESS, BPF_TCX_EGRESS
+	kind := uint32(ingress)
+	if h.parent == netlink.HANDLE_MIN_EGRESS {
+		kind = egress
+	}
+	tcx, err := bpf.Attached(h.index, kind)
+	if err != nil {
+		return err
+	}
+	others := ""
+	if tcx > 0 {
+		others = "a program of tcx"
+	}
+	list, err := netlink.FilterList(i, h.parent)
+	if err != nil {
+		return fmt.Errorf("list the traffic filters of %s: %w", i.Attrs().Name, err)
+	}
+	for _, f := range list {
+		if f.Attrs().Priority <= priority && !isOurs(f) {
+			others = "a traffic filter, " + f.Type()
+			if b, is := f.(*netlink.BpfFilter); is {
+				others += " " + b.Name
+			}
+		}
+	}
+	if others == "" {
+		return nil
+	}
+	err = fmt.Errorf("share out the node's ports: %s has %s, which the kernel asks first", i.Attrs().Name, others)
+	return hint.With(err, `GN865 give it a priority above 1, or set kind = "none" or "macvlan" in [uplink]`)
+}
+
+// attach attaches a pinned program to a hook, unless it is there.
+func (n Node) attach(h hook) error {
+	p, err := n.filter(h.program)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	id, err := p.ID()
+	if err != nil {
+		return err
+	}
+	i, err := netlink.LinkByIndex(h.index)
+	if err != nil {
+		return fmt.Errorf("read interface %d: %w", h.index, err)
+	}
+	name := i.Attrs().Name
+	list, err := netlink.FilterList(i, h.parent)
+	if err != nil {
+		return fmt.Errorf("list the traffic filters of %s: %w", name, err)
+	}
+	for _, f := range list {
+		if b, is := f.(*netlink.BpfFilter); is && isOurs(f) && b.Id == id {
+			return nil
+		}
+	}
+	if err := netlink.QdiscAdd(clsact(h.index)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return lacking(err, name)
+	}
+	err = netlink.FilterReplace(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: h.index, Parent: h.parent, Handle: handle, Priority: priority, Protocol: unix.ETH_P_ALL},
+		Fd:          p.FD(), Name: filterName + h.program, DirectAction: true,
+	})
+	if err != nil {
+		return lacking(err, name)
+	}
+	return nil
+}
+
+func lacking(err error, name string) error {
+	err = fmt.Errorf("filter what goes by %s: %w", name, err)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return hint.With(err, "GN866 the kernel must have CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
+	}
+	return err
+}
+
+func clsact(index int) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+}
+
+func hasHooks(i netlink.Link) (bool, error) {
+	list, err := netlink.QdiscList(i)
+	if err != nil {
+		return false, fmt.Errorf("list the queues of %s: %w", i.Attrs().Name, err)
+	}
+	for _, q := range list {
+		if q.Type() == "clsact" || q.Type() == "ingress" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func loopback() (int, error) {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return 0, fmt.Errorf("read interface lo: %w", err)
+	}
+	return lo.Attrs().Index, nil
+}
+
+func acceptLocal(name string) string {
+	return filepath.Join("/proc/sys/net/ipv4/conf", name, "accept_local")
+}
+
+// write writes a sysctl, unless it has the value.
+func write(path, value string) error {
+	had, err := os.ReadFile(path)
+	if err != nil || strings.TrimSpace(string(had)) == value {
+		return err
+	}
+	return os.WriteFile(path, []byte(value), 0)
+}

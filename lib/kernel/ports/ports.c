@@ -1,0 +1,493 @@
+//go:build ignore
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+//
+// A job has its node's address, and a block of the node's ports. These programs tell packets apart by their ports.
+// They keep no connections.
+//
+//   from_job   ingress of the node's end of a job's veth: what the job sends
+//   from_wire  ingress of each uplink of the node: what comes for jobs
+//   from_own   egress of lo: what the node sends to itself at a job's port
+//   own_out    egress of each uplink: nobody on the node sends from a job's port
+//
+// The helpers need Linux 5.10.
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/pkt_cls.h>
+#include <stddef.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define MARK 0x2073	 // of what from_job has judged; users cannot set marks
+#define FIRST_PORT 16384 // of those that jobs can have
+#define GRAIN 9		 // the ports of 512 neighbors are one job's
+#define ALIASES 0xc613	 // 198.19.0.0/16
+
+// Offsets in a packet.
+#define L4 20
+#define INNER (L4 + 8)
+#define SADDR 12
+#define DADDR 16
+
+enum { ECHO = 1, FRAGMENT };
+
+// In lib/kernel/ports/maps.go, too. Addresses are in network order, ports in the host's.
+struct node {
+	__u32 uplink; // by which its address is reached
+	__u32 slurm_uid;
+	__u32 whole; // the veth of the job that has all ports that nobody has; 0: no job has
+	__u16 ephemeral_first, ephemeral_last;
+};
+struct job {
+	__u32 addr, uid;
+	__u16 first, last;
+	__u32 id;
+	__u8 mac[6], pad[2];
+};
+struct uplink {
+	__u32 addr;
+	__u32 header; // how many bytes a packet from it has before the IP header
+};
+struct alias {
+	__u32 veth, addr;
+};
+struct network {
+	__u32 bits, addr;
+};
+struct key {
+	__u32 peer;
+	__u16 id;
+	__u8 kind, proto;
+};
+
+#define MAP(NAME, TYPE, KEY, VALUE, N, FLAGS)                                                                          \
+	struct {                                                                                                       \
+		__uint(type, TYPE);                                                                                    \
+		__type(key, KEY);                                                                                      \
+		__type(value, VALUE);                                                                                  \
+		__uint(max_entries, N);                                                                                \
+		__uint(map_flags, FLAGS);                                                                              \
+	} NAME SEC(".maps")
+MAP(node, BPF_MAP_TYPE_ARRAY, __u32, struct node, 1, 0);
+MAP(blocks, BPF_MAP_TYPE_ARRAY, __u32, __u32, 65536 >> GRAIN, 0); // a port, less its last bits -> a job's veth
+MAP(jobs, BPF_MAP_TYPE_HASH, __u32, struct job, 256, 0);	  // by the index of its veth
+MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct uplink, 64, 0);	  // by index
+MAP(locals, BPF_MAP_TYPE_HASH, __u32, __u8, 4096, BPF_F_NO_PREALLOC); // the node's addresses
+MAP(services, BPF_MAP_TYPE_HASH, __u16, __u8, 256, 0);		      // the node's ports from 1024 on that jobs reach
+MAP(callers, BPF_MAP_TYPE_LPM_TRIE, struct network, __u8, 16384, BPF_F_NO_PREALLOC); // who calls a job's block
+MAP(denied, BPF_MAP_TYPE_LPM_TRIE, struct network, __u8, 256, BPF_F_NO_PREALLOC);     // where no job sends
+MAP(aliases, BPF_MAP_TYPE_HASH, struct alias, __u32, 1 << 18, BPF_F_NO_PREALLOC);     // see alias_of
+MAP(recent, BPF_MAP_TYPE_LRU_HASH, struct key, __u32, 4096, 0);			      // echoes and fragments
+MAP(counts, BPF_MAP_TYPE_ARRAY, __u32, __u64, 8, 0); // dropped packets, by reason
+
+enum reason { SOURCE, PORT, KIND, TARGET, CALLER, USER, SHADOW, SPOOFED };
+
+struct packet {
+	__u32 saddr, daddr;
+	__u16 id, sport, dport;
+	__u8 proto, type;
+	_Bool syn, later, more; // later: a fragment that is not the first one
+};
+
+static __always_inline int drop(__u32 reason)
+{
+	__u64 *n = bpf_map_lookup_elem(&counts, &reason);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+	return TC_ACT_SHOT;
+}
+
+static __always_inline struct node *the_node(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&node, &zero);
+}
+
+// job_at returns the veth of the job that has a port, or 0.
+static __always_inline __u32 job_at(__u16 port)
+{
+	__u32 at = port >> GRAIN, *veth = bpf_map_lookup_elem(&blocks, &at);
+
+	return veth ? *veth : 0;
+}
+
+static __always_inline _Bool is_local(__u32 addr) { return bpf_map_lookup_elem(&locals, &addr) != NULL; }
+
+static __always_inline _Bool is_service(__u16 port)
+{
+	return port < 1024 || bpf_map_lookup_elem(&services, &port) != NULL;
+}
+
+static __always_inline _Bool is_ephemeral(struct node *n, __u16 port)
+{
+	return port >= n->ephemeral_first && port <= n->ephemeral_last;
+}
+
+// is_jobs tells whether jobs can have a port, here and on other nodes of the same settings.
+static __always_inline _Bool is_jobs(struct node *n, __u16 port)
+{
+	return port >= FIRST_PORT && !is_ephemeral(n, port);
+}
+
+// is_spare tells whether a job with the node to itself can have a port beside its block.
+static __always_inline _Bool is_spare(struct node *n, __u16 port)
+{
+	return !is_service(port) && !is_jobs(n, port) && !is_ephemeral(n, port);
+}
+
+static __always_inline long load(struct __sk_buff *skb, __u32 at, void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, at, to, size, BPF_HDR_START_NET);
+}
+
+// parse reads a packet of plain IPv4, or returns -1.
+static __always_inline int parse(struct __sk_buff *skb, struct packet *p)
+{
+	struct iphdr ip;
+	__u16 ports[2];
+	__u8 b[8];
+
+	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present || load(skb, 0, &ip, sizeof(ip)) ||
+	    ip.version != 4 || ip.ihl != 5)
+		return -1;
+	p->saddr = ip.saddr;
+	p->daddr = ip.daddr;
+	p->proto = ip.protocol;
+	p->id = ip.id;
+	p->more = !!(ip.frag_off & bpf_htons(0x2000));
+	p->later = !!(ip.frag_off & bpf_htons(0x1fff));
+	if (p->later)
+		return 0;
+	if (ip.protocol == IPPROTO_TCP || ip.protocol == IPPROTO_UDP) {
+		if (load(skb, L4, ports, sizeof(ports)))
+			return -1;
+		p->sport = bpf_ntohs(ports[0]);
+		p->dport = bpf_ntohs(ports[1]);
+		if (ip.protocol == IPPROTO_TCP) {
+			if (load(skb, L4 + 13, b, 1))
+				return -1;
+			p->syn = (b[0] & 0x12) == 0x02;
+		}
+	} else if (ip.protocol == IPPROTO_ICMP) {
+		if (load(skb, L4, b, sizeof(b)))
+			return -1;
+		p->type = b[0];
+		p->sport = b[4] << 8 | b[5]; // of an echo: its identifier
+	}
+	return 0;
+}
+
+static __always_inline _Bool has_ports(struct packet *p)
+{
+	return !p->later && (p->proto == IPPROTO_TCP || p->proto == IPPROTO_UDP);
+}
+
+static __always_inline _Bool is_error(struct packet *p)
+{
+	return !p->later && p->proto == IPPROTO_ICMP && (p->type == 3 || p->type == 11 || p->type == 12);
+}
+
+static __always_inline __u32 remembered(__u32 peer, __u16 id, __u8 kind, __u8 proto)
+{
+	struct key k = { .peer = peer, .id = id, .kind = kind, .proto = proto };
+	__u32 *veth = bpf_map_lookup_elem(&recent, &k);
+
+	return veth && bpf_map_lookup_elem(&jobs, veth) ? *veth : 0;
+}
+
+static __always_inline void remember(__u32 peer, __u16 id, __u8 kind, __u8 proto, __u32 veth)
+{
+	struct key k = { .peer = peer, .id = id, .kind = kind, .proto = proto };
+
+	bpf_map_update_elem(&recent, &k, &veth, BPF_ANY);
+}
+
+// rewrite puts one address for another. header is where the packet begins in the frame.
+static __always_inline void rewrite(struct __sk_buff *skb, struct packet *p, __u32 header, int at, __u32 old, __u32 new)
+{
+	if (!p->later && p->proto == IPPROTO_TCP)
+		bpf_l4_csum_replace(skb, header + L4 + 16, old, new, BPF_F_PSEUDO_HDR | 4);
+	if (!p->later && p->proto == IPPROTO_UDP)
+		bpf_l4_csum_replace(skb, header + L4 + 6, old, new, BPF_F_PSEUDO_HDR | BPF_F_MARK_MANGLED_0 | 4);
+	bpf_l3_csum_replace(skb, header + 10, old, new, 4);
+	bpf_skb_store_bytes(skb, header + at, &new, 4, 0);
+}
+
+// of_error returns the veth of the job whose packet an ICMP error answers. The packet in the error is then from the
+// job's address, as the job sent it. The ICMP checksum stays right, because that of the inner header changes, too.
+static __always_inline __u32 of_error(struct __sk_buff *skb, __u32 header)
+{
+	struct iphdr ip;
+	struct job *j;
+	__u16 w[4];
+	__u32 veth = 0, addr;
+
+	if (load(skb, INNER, &ip, sizeof(ip)) || ip.ihl != 5 || !is_local(ip.saddr) ||
+	    ip.frag_off & bpf_htons(0x1fff) || load(skb, INNER + 20, w, sizeof(w)))
+		return 0;
+	if (ip.protocol == IPPROTO_TCP || ip.protocol == IPPROTO_UDP)
+		veth = job_at(bpf_ntohs(w[0]));
+	else if (ip.protocol == IPPROTO_ICMP)
+		veth = remembered(ip.daddr, bpf_ntohs(w[2]), ECHO, 0);
+	j = bpf_map_lookup_elem(&jobs, &veth);
+	if (!j)
+		return 0;
+	addr = j->addr;
+	if (addr != ip.saddr) {
+		bpf_l3_csum_replace(skb, header + INNER + 10, ip.saddr, addr, 4);
+		bpf_skb_store_bytes(skb, header + INNER + SADDR, &addr, 4, 0);
+	}
+	return veth;
+}
+
+// alias_of returns the address that stands in a job for one of its nodes' own processes, or the node that has such an
+// address: the node's address itself means the job there.
+static __always_inline __u32 alias_of(__u32 veth, __u32 addr)
+{
+	struct alias a = { .veth = veth, .addr = addr };
+	__u32 *to = bpf_map_lookup_elem(&aliases, &a);
+
+	return to ? *to : 0;
+}
+
+// is_nodes tells whether a socket of the node is at a port that a job with the node to itself would use.
+static __always_inline _Bool is_nodes(struct __sk_buff *skb, __u8 proto, __u32 peer, __u16 peer_port, __u32 addr,
+				      __u16 port)
+{
+	struct bpf_sock_tuple t = {};
+	struct bpf_sock *sk;
+
+	t.ipv4.saddr = peer;
+	t.ipv4.daddr = addr;
+	t.ipv4.sport = bpf_htons(peer_port);
+	t.ipv4.dport = bpf_htons(port);
+	sk = proto == IPPROTO_TCP ? bpf_skc_lookup_tcp(skb, &t, sizeof(t.ipv4), BPF_F_CURRENT_NETNS, 0)
+				  : bpf_sk_lookup_udp(skb, &t, sizeof(t.ipv4), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	bpf_sk_release(sk);
+	return 1;
+}
+
+// is_denied tells whether no job sends to an address.
+static __always_inline _Bool is_denied(__u32 addr)
+{
+	__u32 first = bpf_ntohl(addr) >> 24;
+	struct network n = { .bits = 32, .addr = addr };
+
+	return first == 127 || first == 0 || first >= 224 || bpf_map_lookup_elem(&denied, &n) != NULL;
+}
+
+// answers_own tells whether an ICMP error of a job's answers what came for its block.
+static __always_inline _Bool answers_own(struct __sk_buff *skb, struct job *j)
+{
+	struct iphdr ip;
+	__u16 w[2], port;
+
+	if (load(skb, INNER, &ip, sizeof(ip)) || ip.ihl != 5 || ip.daddr != j->addr || load(skb, INNER + 20, w, 4))
+		return 0;
+	port = bpf_ntohs(w[1]);
+	return port >= j->first && port <= j->last;
+}
+
+SEC("tc/from_job")
+int from_job(struct __sk_buff *skb)
+{
+	__u32 me = skb->ifindex, to, answer = 0;
+	struct job *j = bpf_map_lookup_elem(&jobs, &me);
+	struct bpf_fib_lookup f = {};
+	struct node *n = the_node();
+	struct packet p = {};
+	struct uplink *up;
+	long rc;
+
+	if (!n || !j || parse(skb, &p))
+		return drop(KIND);
+	if (p.saddr != j->addr)
+		return drop(SOURCE);
+	if (is_denied(p.daddr))
+		return drop(TARGET);
+	if (p.later) {
+		// only root makes it without a first fragment, which has been judged
+	} else if (has_ports(&p)) {
+		if ((p.sport < j->first || p.sport > j->last) &&
+		    (n->whole != me || !is_spare(n, p.sport) ||
+		     is_nodes(skb, p.proto, p.daddr, p.dport, p.saddr, p.sport)))
+			return drop(PORT);
+	} else if (p.proto == IPPROTO_ICMP && p.type == 8) {
+		remember(p.daddr, p.sport, ECHO, 0, me);
+	} else if (p.proto != IPPROTO_ICMP || p.type != 3 || !answers_own(skb, j)) {
+		return drop(KIND);
+	}
+	if (bpf_ntohl(p.daddr) >> 16 == ALIASES) { // what answers a process of one of the job's nodes
+		to = alias_of(me, p.daddr);
+		if (!to || p.proto != IPPROTO_TCP || p.later || p.syn)
+			return drop(TARGET);
+		rewrite(skb, &p, ETH_HLEN, DADDR, p.daddr, to);
+		p.daddr = to;
+		answer = 1;
+	}
+	if (is_local(p.daddr)) {
+		if (!answer && has_ports(&p) && !is_service(p.dport))
+			return drop(TARGET);
+		// As if it came by the uplink, whose address is its source: so a strict rp_filter takes it, too.
+		skb->mark = MARK;
+		return bpf_redirect(n->uplink, BPF_F_INGRESS);
+	}
+	f.family = 2; // AF_INET
+	f.l4_protocol = p.proto;
+	f.ipv4_src = p.saddr;
+	f.ipv4_dst = p.daddr;
+	f.ifindex = me;
+	f.tot_len = L4; // a job's routes have the MTU; without a length the kernel compares that of the whole frame
+	rc = bpf_fib_lookup(skb, &f, sizeof(f), 0);
+	if (rc == BPF_FIB_LKUP_RET_FWD_DISABLED) // somebody has switched off forwarding by all interfaces
+		f.ifindex = n->uplink;
+	else if (rc != BPF_FIB_LKUP_RET_SUCCESS && rc != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return drop(TARGET);
+	to = f.ifindex;
+	up = bpf_map_lookup_elem(&uplinks, &to);
+	if (!up) // another job's veth, a container's bridge
+		return drop(TARGET);
+	if (up->addr != p.saddr)
+		rewrite(skb, &p, ETH_HLEN, SADDR, p.saddr, up->addr);
+	skb->mark = MARK;
+	return bpf_redirect_neigh(to, NULL, 0, 0);
+}
+
+// may_call tells whether a TCP connection to a job's block comes from a node, and not from a job there.
+static __always_inline _Bool may_call(struct node *n, struct packet *p)
+{
+	struct network from = { .bits = 32, .addr = p->saddr };
+
+	return bpf_map_lookup_elem(&callers, &from) && !is_jobs(n, p->sport);
+}
+
+SEC("tc/from_wire")
+int from_wire(struct __sk_buff *skb)
+{
+	__u32 me = skb->ifindex, to = 0, as = 0, header, addr;
+	struct uplink *up = bpf_map_lookup_elem(&uplinks, &me);
+	struct node *n = the_node();
+	struct packet p = {};
+	struct job *j;
+
+	if (skb->mark == MARK) {
+		skb->mark = 0;
+		bpf_skb_change_type(skb, 0); // PACKET_HOST, whatever its MAC is
+		return TC_ACT_UNSPEC;
+	}
+	if (!n || !up || parse(skb, &p))
+		return TC_ACT_UNSPEC;
+	header = up->header;
+	if (is_local(p.saddr))
+		return drop(SPOOFED); // the kernel drops it, too, but for accept_local
+	if (!is_local(p.daddr))
+		return TC_ACT_UNSPEC;
+	if (p.later) {
+		to = remembered(p.saddr, p.id, FRAGMENT, p.proto);
+	} else if (has_ports(&p)) {
+		to = job_at(p.dport);
+		if (to && p.syn && !may_call(n, &p))
+			return drop(CALLER);
+		if (!to && n->whole && is_spare(n, p.dport) &&
+		    !is_nodes(skb, p.proto, p.saddr, p.sport, p.daddr, p.dport))
+			to = n->whole;
+		if (to && p.proto == IPPROTO_TCP && !is_service(p.sport))
+			as = alias_of(to, p.saddr); // a process of a node: the job takes its address for the job there
+	} else if (p.proto == IPPROTO_ICMP && p.type == 0) {
+		to = remembered(p.saddr, p.sport, ECHO, 0);
+	} else if (is_error(&p)) {
+		to = of_error(skb, header);
+	}
+	j = bpf_map_lookup_elem(&jobs, &to);
+	if (!j)
+		return TC_ACT_UNSPEC;
+	if (p.more && !p.later)
+		remember(p.saddr, p.id, FRAGMENT, p.proto, to);
+	addr = j->addr;
+	if (p.daddr != addr)
+		rewrite(skb, &p, header, DADDR, p.daddr, addr);
+	if (as)
+		rewrite(skb, &p, header, SADDR, p.saddr, as);
+	return bpf_redirect_peer(to, 0);
+}
+
+// may_call_own tells whether a process of the node may call one of its jobs: root's, Slurm's, and the job's user's.
+static __always_inline _Bool may_call_own(struct __sk_buff *skb, struct node *n, struct job *j)
+{
+	__u32 uid = bpf_get_socket_uid(skb);
+
+	return uid == 0 || uid == n->slurm_uid || uid == j->uid;
+}
+
+SEC("tc/from_own")
+int from_own(struct __sk_buff *skb)
+{
+	struct node *n = the_node();
+	struct packet p = {};
+	__u32 to = 0, as;
+	struct job *j;
+
+	if (!n || parse(skb, &p) || !is_local(p.daddr))
+		return TC_ACT_UNSPEC;
+	if (has_ports(&p)) {
+		if (job_at(p.sport))
+			return drop(SHADOW); // what a service answered would reach the job
+		to = job_at(p.dport);
+		j = bpf_map_lookup_elem(&jobs, &to);
+		if (!j)
+			return TC_ACT_UNSPEC;
+		if (p.daddr != j->addr || (p.syn && !may_call_own(skb, n, j)))
+			return drop(USER);
+		if (!is_service(p.sport)) {
+			as = alias_of(to, p.saddr);
+			if (p.proto != IPPROTO_TCP || !as)
+				return drop(USER);
+			rewrite(skb, &p, ETH_HLEN, SADDR, p.saddr, as);
+		}
+	} else if (p.later) {
+		to = remembered(p.saddr, p.id, FRAGMENT, p.proto);
+	} else if (p.proto == IPPROTO_ICMP && p.type == 0) {
+		to = remembered(p.saddr, p.sport, ECHO, 0);
+	} else if (is_error(&p)) {
+		to = of_error(skb, ETH_HLEN);
+	}
+	j = bpf_map_lookup_elem(&jobs, &to);
+	if (!j)
+		return TC_ACT_UNSPEC;
+	if (p.more && !p.later)
+		remember(p.saddr, p.id, FRAGMENT, p.proto, to);
+	bpf_skb_store_bytes(skb, 0, &j->mac, sizeof(j->mac), 0);
+	return bpf_redirect(to, 0);
+}
+
+SEC("tc/own_out")
+int own_out(struct __sk_buff *skb)
+{
+	struct packet p = {};
+
+	if (skb->mark == MARK) {
+		skb->mark = 0;
+		return TC_ACT_UNSPEC;
+	}
+	if (parse(skb, &p) || !has_ports(&p) || !job_at(p.sport))
+		return TC_ACT_UNSPEC;
+	return drop(SHADOW);
+}
+
+// The object file has the sum of its source and the version of its compiler (object_test.go).
+#ifndef SUM
+#define SUM ""
+#endif
+#define TEXT_OF(X) #X
+#define TEXT(X) TEXT_OF(X)
+const char made_of[] SEC("source") = SUM;
+const char made_by[] SEC("compiler") =
+	TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__);
+const char licensed[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,436 @@
+package ports_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/bpf"
+	"gresnet/lib/kernel/ports"
+	"gresnet/test/await"
+	"gresnet/test/netnstest"
+)
+
+// twoJobs makes a world with two jobs on both nodes, j and k.
+func twoJobs(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.share("n1", "n2")
+	w.job("j", 1, firstUser, firstBlock, "n1", "n2")
+	w.job("k", 2, secondUser, secondBlock, "n1", "n2")
+	return w
+}
+
+func TestAJobHasItsNodesAddressWhereverItCalls(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("h", "h", "", 53, 80)
+	w.serve("inet", "inet", "", 53)
+	w.serve("st", "st", "", 53)
+	for _, node := range []string{"n1", "n2"} {
+		w.serve(node, node, "", 22, 111, 9100)
+		w.serve(node, node, "", slurmdPort)
+	}
+	w.serve("j-1", "j", "", 8080)
+	w.serve("j-2", "j", "", 8080)
+	w.serve("k-2", "k", "", 8080, 7777)
+
+	w.wants("a host of the node's network", "j-1", "192.0.2.99:53", "h 192.0.2.1")
+	w.wants("a host beyond the router", "j-1", "203.0.113.9:53", "inet 192.0.2.1")
+	w.wants("a host of the node's second network", "j-1", "198.51.100.50:53", "st 198.51.100.1")
+	w.wants("the job itself, by the node's address", "j-1", "192.0.2.1:8080", "j 192.0.2.1")
+	w.wants("the job's end on another node", "j-1", "192.0.2.2:8080", "j 192.0.2.1")
+	w.wants("back", "j-2", "192.0.2.1:8080", "j 192.0.2.2")
+	w.wants("another job on the same nodes, of the same ports", "k-1", "192.0.2.2:8080", "k 192.0.2.1")
+	for _, port := range []string{"22", "111", fmt.Sprint(slurmdPort)} {
+		w.wants("a service of its node", "j-1", "192.0.2.1:"+port, "n1 192.0.2.1")
+		w.wants("a service of its other node", "j-1", "192.0.2.2:"+port, "n2 192.0.2.1")
+	}
+	w.wants("a port of its node that is no service's", "j-1", "192.0.2.1:9100", refused)
+	w.wants("one of its other node", "j-1", "192.0.2.2:9100", refused)
+	w.wants("a port that another job has", "j-1", "192.0.2.2:7777", refused)
+	w.wantsBy("tcp", "its node's second address", "j-1", "198.51.100.1:22", "n1 192.0.2.1")
+	w.wantsBy("udp", "nobody there", "j-1", "192.0.2.99:9999", refused)
+	w.wantsBy("udp", "nobody on the second network", "j-1", "198.51.100.50:9999", refused)
+	w.wantsBy("udp", "nobody on its node", "j-1", "192.0.2.1:1000", refused)
+	w.wantsBy("udp", "nobody in the job", "h", "192.0.2.1:17999", refused)
+}
+
+func TestSlurmCallsAJobAtItsBlock(t *testing.T) {
+	w := twoJobs(t)
+	for _, end := range []string{"j-1", "k-1"} {
+		w.serve(end, end, "", aPort, anotherPort, 8080)
+	}
+	at, other := fmt.Sprintf("192.0.2.1:%d", aPort), fmt.Sprintf("192.0.2.1:%d", anotherPort)
+	w.wantsBy("tcp", "slurmctld", "h", at, "j-1 192.0.2.99")
+	w.wantsBy("tcp", "slurmctld to the other job", "h", other, "k-1 192.0.2.99")
+	w.wantsBy("tcp", "a process of another node", "n2", at, "j-1 198.19.0.2")
+	w.wantsBy("tcp", "root on the job's node", "n1", at, "j-1 198.19.0.1")
+	w.wantsBy("tcp", "SlurmUser on the job's node", "n1", at, "j-1 198.19.0.1", user(slurmUser))
+	w.wantsBy("tcp", "the job's user on the job's node", "n1", at, "j-1 198.19.0.1", user(firstUser))
+	w.wantsBy("udp", "datagrams that nobody asked for", "inet", at, "j-1 203.0.113.9")
+	w.wantsBy("tcp", "a port outside of the block", "h", "192.0.2.1:8080", refused)
+
+	w.drops("tcp", "another user of the node", "n1", at, "n1", anyUser, user(secondUser))
+	w.drops("udp", "another user of the node", "n1", at, "n1", anyUser, user(secondUser))
+	w.drops("tcp", "the job's user, in the other job's block", "n1", other, "n1", anyUser, user(firstUser))
+	w.drops("tcp", "root, by another address of the node", "n1", fmt.Sprintf("198.51.100.1:%d", aPort), "n1", anyUser)
+	w.drops("tcp", "a host that is none of Slurm's", "inet", at, "n1", caller)
+	w.drops("tcp", "a job on another node", "k-2", at, "n1", caller, device("uplink0"))
+	w.drops("tcp", "another job on the node", "k-1", at, "n1", target, device("uplink0"))
+	w.drops("udp", "another job on the node", "k-1", at, "n1", target, device("uplink0"))
+}
+
+func TestNobodyElseOnTheNodeHasAPortOfAJob(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("j-1", "j", "", aPort)
+	w.serve("h", "h", "", 53)
+	w.serve("n1", "dns", "", 53)
+	// In vain: another user listens on a port of the job's, and one that no job has.
+	w.serveAs(secondUser, "n1", "squatter", "", aPort, 30000)
+	at := fmt.Sprintf("192.0.2.1:%d", aPort)
+	w.wantsBy("tcp", "slurmctld", "h", at, "j 192.0.2.99")
+	w.wantsBy("udp", "slurmctld", "h", at, "j 192.0.2.99")
+	w.wantsBy("tcp", "a process of another node", "n2", at, "j 198.19.0.2")
+	w.wantsBy("tcp", "root on the node", "n1", at, "j 198.19.0.1")
+	w.wants("a port that no job has", "h", "192.0.2.1:30000", "squatter 192.0.2.99")
+	for _, u := range []int{0, secondUser} {
+		w.drops("udp", "from a port of the job's", "n1", "192.0.2.99:53", "n1", shadow, fromPort(16602), user(u))
+		w.drops("tcp", "from a port of the job's", "n1", "192.0.2.99:53", "n1", shadow, fromPort(16602), user(u))
+		w.drops("udp", "so that the node's service answers to the job", "n1", "192.0.2.1:53", "n1", shadow, fromPort(16602), user(u))
+	}
+	w.wants("from another port", "n1", "192.0.2.99:53", "h 192.0.2.1", user(secondUser))
+	w.wants("the node's own service", "n1", "192.0.2.1:53", "dns 192.0.2.1", user(secondUser))
+}
+
+func TestAJobSendsFromItsOwnPortsAlone(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("h", "h", "", 53)
+	w.serve("k-2", "k", "", 7777)
+	w.serve("j-2", "j", "", 7777)
+	others := []int{53, slurmdPort, anotherPort, 40000}
+	for _, port := range others {
+		w.wants("an error at once", "j-1", "192.0.2.99:53", "permission denied", fromPort(port), user(firstUser))
+	}
+	w.wants("from such a port to the job's own node", "j-1", "192.0.2.2:7777", "j 192.0.2.1", fromPort(40000))
+	for range 4 { // root in the job can do this, its user cannot
+		w.at["j-1"].IP("rule del pref 300")
+	}
+	for _, n := range others {
+		w.drops("udp", "without the job's rules", "j-1", "192.0.2.99:53", "n1", port, fromPort(n))
+		w.drops("tcp", "without the job's rules", "j-1", "192.0.2.99:53", "n1", port, fromPort(n))
+	}
+}
+
+func TestAJobReachesNothingBesideServicesOnItsNode(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("n1", "n1", "", 22, 9100)
+	w.serve("n2", "n2", "", 9100)
+	w.serve("inet", "metadata", "", 80)
+	w.wantsBy("tcp", "its own loopback", "j-1", "127.0.0.1:22", refused)
+	for _, proto := range []string{"tcp", "udp"} {
+		w.drops(proto, "a user's port, bound to the device", "j-1", "192.0.2.1:9100", "n1", target, device("uplink0"))
+		w.drops(proto, "a user's port, by the node's second address", "j-1", "198.51.100.1:9100", "n1", target)
+		w.drops(proto, "a user's port, by what stands for the node", "j-1", "198.19.0.1:9100", "n1", target)
+		w.drops(proto, "the other job, by what stands for a node", "k-1", "198.19.0.2:8080", "n1", target)
+	}
+	if got := w.callFor(await.Slow(300e6), "j-1", "tcp", "192.0.2.2:9100", device("uplink0")); got != silence {
+		t.Errorf("a user's port on the other node answers the job: %q", got)
+	}
+	s := w.settings("n1")
+	s.Denied = []netip.Prefix{netip.MustParsePrefix("203.0.113.8/29")}
+	w.wantsBy("tcp", "an address before it is denied", "j-1", "203.0.113.9:80", "metadata 192.0.2.1")
+	w.do("n1", func() error { return w.nodes["n1"].Attach(s) })
+	w.drops("tcp", "a denied address", "j-1", "203.0.113.9:80", "n1", target)
+}
+
+// datagram returns a UDP datagram with a header of its own.
+func datagram(from, to string, fromPort, toPort int) []byte {
+	src, dst := netip.MustParseAddr(from).As4(), netip.MustParseAddr(to).As4()
+	b := []byte{0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17, 0, 0}
+	b = append(append(b, src[:]...), dst[:]...)
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, uint16(fromPort)), uint16(toPort))
+	return append(b, 0, 11, 0, 0, 'r', 'a', 'w')
+}
+
+// raw sends a packet as it is.
+func (w *world) raw(on, to string, packet []byte) {
+	w.t.Helper()
+	w.do(on, func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		_ = unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: netip.MustParseAddr(to).As4()}) // the job's own kernel may refuse it
+		return nil
+	})
+}
+
+func TestAForgedSourceLeavesNoJobAndEntersNoNode(t *testing.T) {
+	w := twoJobs(t)
+	var heard []string
+	got := make(chan string, 100)
+	w.do("h", func() error {
+		u, err := net.ListenPacket("udp4", ":7")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { u.Close() })
+		go func() {
+			b := make([]byte, 100)
+			for {
+				_, from, err := u.ReadFrom(b)
+				if err != nil {
+					return
+				}
+				got <- from.String()
+			}
+		}()
+		return nil
+	})
+	before := w.dropped("n1", source)
+	forgeries := []string{"192.0.2.77", "192.0.2.2", "198.19.0.2", "8.8.8.8", "198.51.100.1"}
+	for _, from := range forgeries {
+		w.raw("j-1", "192.0.2.99", datagram(from, "192.0.2.99", 16999, 7))
+	}
+	await.Until(t, "the node has dropped the forgeries", func() bool { return w.dropped("n1", source) >= before+uint64(len(forgeries)) })
+	w.raw("j-1", "192.0.2.99", datagram("192.0.2.1", "192.0.2.99", 16999, 7))
+	heard = append(heard, await.Value(t, "the job's own datagram arrives", got))
+	if len(got) > 0 || heard[0] != "192.0.2.1:16999" {
+		t.Errorf("h has heard %v, and %d more", heard, len(got))
+	}
+	before = w.dropped("n1", forged)
+	w.raw("h", "192.0.2.1", datagram("192.0.2.1", "192.0.2.1", 700, 22))
+	w.raw("h", "192.0.2.1", datagram("198.51.100.1", "192.0.2.1", 700, 22))
+	await.Until(t, "the node has dropped what claims to come from itself", func() bool { return w.dropped("n1", forged) >= before+2 })
+}
+
+func TestConnectionsOfJobsAreNotTracked(t *testing.T) {
+	if out, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max"); err != nil {
+		netnstest.Skip(t, fmt.Sprintf("needs a kernel that tracks connections: %s %v", out, err))
+	}
+	w := twoJobs(t)
+	w.serve("inet", "inet", "", 80)
+	w.serve("n1", "n1", "", 22)
+	needs(t, "nftables")
+	w.at["n1"].Run(`nft 'table inet site {
+		chain i { type filter hook input priority 0; ct state established accept; }
+		chain o { type filter hook output priority 0; ct state established accept; }
+		chain f { type filter hook forward priority 0; policy drop; ct state established accept; }; }'`)
+	w.wantsBy("tcp", "a tracked connection of the node", "n1", "203.0.113.9:80", "inet 192.0.2.1")
+	before := w.at["n1"].Run("cat /proc/sys/net/netfilter/nf_conntrack_count")
+	for range 200 {
+		w.wants("an untracked one of the job", "j-1", "203.0.113.9:80", "inet 192.0.2.1")
+	}
+	if after := w.at["n1"].Run("cat /proc/sys/net/netfilter/nf_conntrack_count"); after != before || before == "0\n" {
+		t.Errorf("the node tracks %s connections, before the job's %s", strings.TrimSpace(after), strings.TrimSpace(before))
+	}
+}
+
+func TestPingPathMTUAndFragmentsWorkInAJob(t *testing.T) {
+	needs(t, "iputils-ping")
+	w := twoJobs(t)
+	w.serve("h", "h", "", 53)
+	w.serve("st", "st", "", 53)
+	w.serve("n1", "n1", "", 53)
+	j := w.at["j-1"]
+	for _, to := range []string{"192.0.2.2", "192.0.2.99", "203.0.113.9", "198.51.100.50", "192.0.2.1"} {
+		j.Run("ping -qc1 -W5 " + to)
+	}
+	w.at["h"].Run("ping -qc1 -W5 192.0.2.1") // the node itself
+	j.Run("ping -qc1 -W5 -M do -s 1472 192.0.2.99")
+	if out := j.Run("ping -c1 -W5 -t1 203.0.113.9 || true"); !strings.Contains(out, "192.0.2.254") {
+		t.Errorf("the router's error about a packet's time to live does not reach the job: %s", out)
+	}
+	w.at["r"].IP("link set out mtu 1400")
+	if out := j.Run("ping -c2 -W5 -M do -s 1472 203.0.113.9 2>&1 || true"); !strings.Contains(out, "mtu") {
+		t.Errorf("the router's error about the path's MTU does not reach the job: %s", out)
+	}
+	for to, want := range map[string]string{
+		"192.0.2.99:53": "h 192.0.2.1 (4000 bytes)", "198.51.100.50:53": "st 198.51.100.1 (4000 bytes)", "192.0.2.1:53": "n1 192.0.2.1 (4000 bytes)",
+	} {
+		w.wantsBy("udp", "in fragments, there and back", "j-1", to, want, sized(4000))
+	}
+}
+
+func TestAJobWithTheNodeToItselfHasWhatNobodyHas(t *testing.T) {
+	w := newWorld(t)
+	w.share("n1", "n2")
+	w.end("w", 1, firstUser, firstBlock, "n1", []string{"n1", "n2"}, true)
+	w.serve("w", "w", "", 8080, 9200)
+	w.serve("n1", "n1", "", 9100, 9200)
+	w.serve("h", "h", "", 53)
+	w.wants("a port of the job's", "h", "192.0.2.1:8080", "w 192.0.2.99")
+	w.wants("from beyond", "inet", "192.0.2.1:8080", "w 203.0.113.9")
+	w.wantsBy("tcp", "from its other node", "n2", "192.0.2.1:8080", "w 198.19.0.2")
+	w.wants("a port of the node's", "h", "192.0.2.1:9100", "n1 192.0.2.99")
+	w.wants("one that both have", "h", "192.0.2.1:9200", "n1 192.0.2.99")
+	w.wants("from a port of its own", "w", "192.0.2.99:53", "h 192.0.2.1", fromPort(8081))
+	for _, n := range []int{9100, 53, slurmdPort, 40000, 30000} {
+		w.drops("udp", "from a port of the node's", "w", "192.0.2.99:53", "n1", port, fromPort(n))
+	}
+}
+
+func TestTheNodesSettingsDoNotEndAJobsWayOut(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("h", "h", "", 53)
+	w.serve("n1", "n1", "", 22)
+	w.serve("j-1", "j", "", aPort)
+	for _, line := range []string{
+		"sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.eth0.rp_filter=1",
+		"sysctl -qw net.ipv4.conf.all.rp_filter=2",
+		"sysctl -qw net.ipv4.conf.all.forwarding=1; sysctl -qw net.ipv4.conf.all.forwarding=0",
+		"ip neigh flush dev eth0",
+	} {
+		w.at["n1"].Run(line)
+		w.wants(line, "j-1", "192.0.2.99:53", "h 192.0.2.1")
+		w.wants(line, "j-1", "192.0.2.1:22", "n1 192.0.2.1")
+		w.wantsBy("tcp", line, "n1", fmt.Sprintf("192.0.2.1:%d", aPort), "j 198.19.0.1")
+		w.wantsBy("tcp", line, "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99")
+	}
+}
+
+// picture returns all that Attach changes on a node.
+func (w *world) picture(name string) string {
+	w.t.Helper()
+	return w.at[name].Run(`for i in lo eth0 eth1; do [ -d /sys/class/net/$i ] || continue
+		tc qdisc show dev $i; for h in ingress egress; do tc filter show dev $i $h 2>/dev/null || true; done; done
+		cat /proc/sys/net/ipv4/conf/*/accept_local`)
+}
+
+func TestANodeComesBackAsItWasFromSharingItsPorts(t *testing.T) {
+	w := newWorld(t)
+	w.nodes["n1"] = pins(t)
+	n := w.nodes["n1"]
+	for _, before := range []string{
+		"true", "tc qdisc add dev eth0 clsact", "sysctl -qw net.ipv4.conf.eth0.accept_local=1",
+		"tc qdisc add dev eth1 clsact; tc filter add dev eth1 ingress prio 7 bpf bytecode '1,6 0 0 0,' da",
+	} {
+		w.at["n1"].Run(before)
+		was := w.picture("n1")
+		s := w.settings("n1")
+		w.do("n1", func() error {
+			had, err := ports.Look(s)
+			if err != nil {
+				return err
+			}
+			for range 2 { // the second job finds it there
+				if err := n.Attach(s); err != nil {
+					return err
+				}
+			}
+			return n.Detach(had)
+		})
+		if diff := netnstest.Diff(was, w.picture("n1")); diff != "" {
+			t.Errorf("after %q, sharing and its end, the node is another one:\n%s", before, diff)
+		}
+		if _, err := os.Lstat(n.Pins); !os.IsNotExist(err) {
+			t.Errorf("pins are left: %v", err)
+		}
+	}
+}
+
+func TestAJobsEntryEndsAllThatItHas(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("j-1", "j", "", aPort)
+	w.serve("k-1", "k", "", anotherPort)
+	n := w.nodes["n1"]
+	jobs, err := n.Jobs()
+	if err != nil || len(jobs) != 2 {
+		t.Fatalf("the node has the jobs %v, %v", jobs, err)
+	}
+	for range 2 {
+		if err := n.Remove(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantsBy("tcp", "a job that has ended", "h", fmt.Sprintf("192.0.2.1:%d", aPort), refused)
+	w.drops("tcp", "a job that has ended sends", "j-1", "192.0.2.99:53", "n1", kind)
+	w.wantsBy("tcp", "the other one", "h", fmt.Sprintf("192.0.2.1:%d", anotherPort), "k 192.0.2.99")
+	w.end("l-1", 3, firstUser, firstBlock, "n1", []string{"n1"}, false)
+	w.serve("l-1", "l", "", aPort)
+	w.wantsBy("tcp", "who has its ports next", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "l 192.0.2.99")
+	if err := n.Admit(ports.Job{ID: 4, Veth: 999, Address: netip.MustParseAddr("192.0.2.1"), Block: firstBlock}); err == nil {
+		t.Error("two jobs have one block")
+	}
+}
+
+func TestAProgramThatIsAskedFirstIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.nodes["n1"] = pins(t)
+	w.at["n1"].Run("tc qdisc add dev eth0 clsact; tc filter add dev eth0 ingress prio 1 bpf bytecode '1,6 0 0 0,' da")
+	s := w.settings("n1")
+	was := w.picture("n1")
+	w.do("n1", func() error {
+		if err := w.nodes["n1"].Attach(s); err == nil || !strings.Contains(err.Error(), "eth0 has a traffic filter, bpf") {
+			t.Errorf("got %v", err)
+		}
+		return nil
+	})
+	if diff := netnstest.Diff(was, w.picture("n1")); diff != "" {
+		t.Errorf("the node has changed:\n%s", diff)
+	}
+	w.at["n1"].Run("tc filter del dev eth0 ingress prio 1; tc filter add dev eth0 ingress prio 2 bpf bytecode '1,6 0 0 0,' da")
+	w.share("n1")
+	w.end("j-1", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
+	w.serve("j-1", "j", "", aPort)
+	w.wantsBy("tcp", "beside a later filter", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99")
+}
+
+func TestThePortsThatTheNodesProgramsHaveAreKnown(t *testing.T) {
+	ns := netnstest.New(t)
+	w := &world{t: t, at: map[string]*netnstest.NS{"n1": ns}}
+	w.serve("n1", "n1", "", 80, 16383, 16384, 20000, 65535)
+	var used []ports.Block
+	w.do("n1", func() error {
+		l, err := net.Listen("tcp6", "[::1]:30000")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { l.Close() })
+		used, err = ports.Used()
+		return err
+	})
+	if got := fmt.Sprint(used); got != "[16384-16384 20000-20000 30000-30000 65535-65535]" {
+		t.Errorf("the node's programs have %s", got)
+	}
+}
+
+func TestWhatAKilledRunLeftIsInNobodysWay(t *testing.T) {
+	w := newWorld(t)
+	n := pins(t)
+	if err := os.MkdirAll(n.Pins+"-new", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m, err := bpf.MakeMap(bpf.Layout{Kind: unix.BPF_MAP_TYPE_ARRAY, Key: 4, Value: 4, Entries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(m.Pin(n.Pins+"-new/node"), m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w.nodes["n1"] = n
+	w.share("n1")
+	w.end("j-1", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
+	// It has given the job half of its block, and has noted no more.
+	blocks, err := bpf.OpenMap(n.Pins + "/blocks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(bpf.Put(blocks, uint32(firstBlock.First/ports.Grain), uint32(0)), blocks.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Remove(1); err != nil {
+		t.Fatal(err)
+	}
+	w.end("k-1", 2, secondUser, firstBlock, "n1", []string{"n1"}, false)
+	w.serve("k-1", "k", "", aPort)
+	w.wantsBy("tcp", "who has the ports next", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "k 192.0.2.99")
+}
