@@ -1,13 +1,11 @@
 /* A job that has no lease, when its step begins. A sign of its prolog says why (sign.c). Without
- * one the prolog did not run, or was killed, or is of an older release; then slurmctld says
- * whether the job asked for HCAs. Slurm tells a plugin nothing of GRES otherwise:
+ * one the prolog did not run, or was killed; then slurmctld says whether the job asked for HCAs. Slurm tells a plugin nothing of GRES otherwise:
  * SLURM_STEP_NICS is set for GRES that are device files alone, and SPANK has no item for it. */
 #include "absent.h"
 #include "sign.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
@@ -19,8 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where gresnet setup keeps what it changed: a node that has this is one where jobs
- * are to have their prolog. One with the package alone is not. */
+/* Where gresnet setup keeps what it changed (lib/people/setup). */
 #ifndef SETUP
 #define SETUP "/var/lib/gresnet/setup"
 #endif
@@ -34,8 +31,7 @@
 #endif
 
 /* Since when each job leaves a sign on this node, and which GRES ask for HCAs: names with
- * commas, or * for all jobs. NAME@SINCE-UNTIL is about jobs that began in this time only;
- * UNTIL may be missing (lib/state/sign, expected.go). */
+ * commas, or * for all jobs (lib/state/sign, expected.go). */
 struct expected {
 	time_t since;
 	char gres[SIGN_SIZE];
@@ -53,60 +49,31 @@ static enum finding read_expected(int dir, const char *name, struct expected *ex
 	return FOUND;
 }
 
-/* find_expected tells whether jobs leave signs here: a prolog of this release, or
- * gresnet.service, has said so, or setup for all boots. Or a setup of an older release was here and
- * no prolog since the boot; an older prolog has made a folder of leases, and no such word. */
-static enum finding find_expected(int runs, const char *state, struct expected *expected)
+/* find_expected tells whether jobs leave signs here: a prolog or gresnet.service has said so since the
+ * boot, or setup has for all boots. A node with the package alone has neither. */
+static enum finding find_expected(int runs, struct expected *expected)
 {
 	enum finding finding = runs == -1 ? FOUND_NONE : read_expected(runs, "expected", expected);
-	char jobs[PATH_MAX];
-	struct stat st;
 
-	if (finding == FOUND_NONE)
-		finding = read_expected(AT_FDCWD, SETUP "/expected", expected);
-	if (finding != FOUND_NONE)
-		return finding;
-	snprintf(jobs, sizeof(jobs), "%s/jobs", state);
-	if (stat(jobs, &st) == 0)
-		return FOUND_NONE;
-	if (errno != ENOENT)
-		return FOUND_UNKNOWN;
-	if (stat(SETUP, &st) == -1)
-		return errno == ENOENT || errno == ENOTDIR ? FOUND_NONE : FOUND_UNKNOWN;
-	snprintf(expected->gres, sizeof(expected->gres), "nic");
-	expected->since = st.st_ctime;
-	return FOUND;
+	return finding == FOUND_NONE ? read_expected(AT_FDCWD, SETUP "/expected", expected) : finding;
 }
 
-/* is_asked tells whether a word of the list, NAME@SINCE-UNTIL, is about a job that began then. */
-static bool is_asked(const char *word, time_t began)
-{
-	const char *at = word + strcspn(word, "@,");
-	char *end;
-
-	if (*at != '@')
-		return true;
-	if (began < strtol(at + 1, &end, 10))
-		return false;
-	return *end != '-' || began < strtol(end + 1, NULL, 10);
-}
-
-/* is_named tells whether a name, of the given length, is in a list with commas, for a job that
- * began then. */
-static bool is_named(const char *list, const char *name, size_t length, time_t began)
+/* is_named tells whether a name, of the given length, is in a list with commas. */
+static bool is_named(const char *list, const char *name, size_t length)
 {
 	for (const char *at = list; *at;) {
-		if (strcspn(at, "@,") == length && !strncmp(at, name, length) && is_asked(at, began))
+		size_t n = strcspn(at, ",");
+
+		if (n == length && !strncmp(at, name, length))
 			return true;
-		at += strcspn(at, ",");
-		at += *at == ',';
+		at += n + (at[n] == ',');
 	}
 	return false;
 }
 
 /* has_gres tells whether a job's GRES on a node are some of those named. Slurm writes
  * nic:2(IDX:0-1,3),gpu:h100:1(IDX:0), nic:hdr(CNT:2), and a count of 0 for none. */
-static bool has_gres(const char *detail, const char *names, time_t began)
+static bool has_gres(const char *detail, const char *names)
 {
 	while (*detail) {
 		size_t name = strcspn(detail, ":(,");
@@ -118,7 +85,7 @@ static bool has_gres(const char *detail, const char *names, time_t began)
 		while (count > 0 && detail[count - 1] != ':')
 			count--;
 		none = (count > 0 && head - count == 1 && detail[count] == '0') || !strncmp(more, "(CNT:0)", strlen("(CNT:0)"));
-		if (!none && is_named(names, detail, name, began))
+		if (!none && is_named(names, detail, name))
 			return true;
 		if (*more == '(')
 			more += strcspn(more, ")");
@@ -133,10 +100,10 @@ static bool asked(const job_info_t *info, const struct expected *expected)
 {
 	if (info->start_time < expected->since)
 		return false; /* there were no signs yet */
-	if (is_named(expected->gres, "*", strlen("*"), info->start_time))
+	if (is_named(expected->gres, "*", strlen("*")))
 		return true;
 	for (uint32_t i = 0; i < info->gres_detail_cnt; i++)
-		if (info->gres_detail_str[i] && has_gres(info->gres_detail_str[i], expected->gres, info->start_time))
+		if (info->gres_detail_str[i] && has_gres(info->gres_detail_str[i], expected->gres))
 			return true;
 	return false;
 }
@@ -170,7 +137,7 @@ static void judge_absence(int runs, const char *state, uint32_t job, char *text,
 {
 	struct expected expected;
 
-	switch (find_expected(runs, state, &expected)) {
+	switch (find_expected(runs, &expected)) {
 	case FOUND:
 		break;
 	case FOUND_NONE:

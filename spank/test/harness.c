@@ -416,20 +416,6 @@ static void only_signs(void) { runs(); }
 static void expect(const char *gres) { runs(); sign(STATE "/runs/expected", gres); }
 static void expect_nic(void) { expect("hca,nic"); }
 static void expect_all(void) { expect("*"); }
-/* The list has changed when 4712 began, a minute ago; 4711 began before or after. */
-static void expect_times(const char *before, const char *after)
-{
-	char text[128];
-	long then = (long)time(NULL) - 60;
-
-	snprintf(text, sizeof(text), "%s%ld%s", before, then, after);
-	expect(text);
-	must(!utimensat(AT_FDCWD, STATE "/runs/expected", (struct timespec[2]){{.tv_sec = 2}, {.tv_sec = 2}}, AT_SYMLINK_NOFOLLOW), "time");
-}
-static void expect_more(void) { expect_times("hca,nic@", ""); }
-static void expect_less(void) { expect_times("nic@0-", ",hca"); }
-static void expect_all_since(void) { expect_times("gpu,*@", ""); }
-static void expect_all_until(void) { expect_times("*@0-", ",nic"); }
 static void expect_file(void) { runs(); write_bytes(STATE "/runs/expected", "", 0); }
 static void set_up(const char *gres) { must(!mkdir("/run/gresnet-setup", 0700), "setup"); sign("/run/gresnet-setup/expected", gres); }
 static void set_up_and_no_state(void) { no_state(); set_up("hca"); }
@@ -444,8 +430,6 @@ static void swallowed(void)
 }
 static void swallowed_full(void) { expect_all(); sign(STATE "/runs/4711", "exit=2 lease=no job=4711 run=2 by=other:bash"); }
 static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs"); sign(STATE "/runs/4711", "exit=1 lease=no why=no"); }
-static void older_prolog(void) { no_lease(); }
-static void nothing_ran(void) { no_state(); write_bytes("/run/gresnet-setup", "\n", 1); }
 /* A lease vanishes: it is the name that counts. What is mounted in it would keep its old one. */
 static void unmounted(void) { must(!umount(LEASE "/dev") && !umount(LEASE "/netns"), "unmount"); }
 static void vanish(void) { must(!rename(LEASE, STATE "/jobs/4712"), LEASE); }
@@ -453,7 +437,6 @@ static void vanish_with_signs(void) { must(!rename(STATE, "/run/elsewhere"), STA
 static void vanish_trusted(void) { vanish(); must(!chmod(STATE "/jobs/4712", 0755), "4712"); }
 static void marked(void) { unmounted(); write_bytes(LEASE "/extern", "", 0); }
 static void world_lease(void) { unmounted(); must(!chmod(LEASE, 0777), LEASE); }
-static void only_metrics(void) { nothing_ran(); must(!mkdir(STATE, 0755) && !mkdir(STATE "/metrics", 0700), "metrics"); }
 static void world_runs(void) { expect_all(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void own_names(void)
 {
@@ -485,10 +468,6 @@ static void has_counted_nic(void) { slurm.gres = "nic:hdr(CNT:2)"; }
 static void has_none(void) { slurm.gres = "nic:0(IDX:),nic(CNT:0),nicer:2(IDX:0-1)"; }
 static void is_canceled(void) { slurm.gres = ""; slurm.state = JOB_CANCELLED | JOB_COMPLETING; }
 static void canceled_before(void) { is_canceled(); slurm.started = 1; }
-static void nic_before(void) { has_nic(); slurm.started = time(NULL) - 120; }
-static void nic_after(void) { has_nic(); slurm.started = time(NULL) - 30; }
-static void gpus_before(void) { has_gpus(); slurm.started = time(NULL) - 120; }
-static void none_before(void) { has_none(); slurm.started = time(NULL) - 120; }
 static void has_hca(void) { slurm.gres = "hca:1(IDX:0)"; }
 static void began_before(void) { has_nic(); slurm.started = 1; }
 static void batch_nic(void) { batch_step(); has_nic(); }
@@ -897,20 +876,8 @@ static const struct row rows[] = {
 	{"no sign, of a job that is older than signs", OUTSIDE, NULL, .spoil = expect_all, .task = began_before, .then = not_missed},
 	{"no sign, of a job that is canceled", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .task = is_canceled, .then = missed},
 	{"no sign, of a canceled job that is older than signs", OUTSIDE, NULL, .spoil = expect_nic, .task = canceled_before, .then = not_missed},
-	{"no sign, of a prolog that leaves none", OUTSIDE, NULL, .spoil = older_prolog, .task = has_nic, .then = not_asked},
 	{"no sign, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_signs, .task = has_nic, .then = not_asked},
 	{"no sign, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},
-	{"no sign, and nothing has run since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = nothing_ran, .task = has_nic},
-	{"no sign, and nothing but metrics since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = only_metrics, .task = has_nic},
-	{"no sign, of a job that began before its GRES counted", OUTSIDE, NULL, .spoil = expect_more, .task = nic_before, .then = not_missed},
-	{"no sign, of a job that began when its GRES counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_more, .task = nic_after},
-	{"no sign, of a job that began when its GRES counted still", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_less, .task = nic_before},
-	{"no sign, of a job whose GRES counts no more", OUTSIDE, NULL, .spoil = expect_less, .task = nic_after, .then = not_missed},
-	{"no sign, of a job that began before all counted", OUTSIDE, NULL, .spoil = expect_all_since, .task = none_before},
-	{"no sign, of a job that began before all counted, with what counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all_since, .task = gpus_before},
-	{"no sign, of a job that began when all counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all_since, .task = nic_after},
-	{"no sign, of a job that began when all counted still", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all_until, .task = none_before},
-	{"no sign, of a job that began when all counted no more", OUTSIDE, NULL, .spoil = expect_all_until, .task = has_gpus},
 	{"no sign, and a list that does not read", SHUT_IN, "nobody can read whether it had to", .spoil = expect_file, .task = has_gpus, .then = not_asked},
 	{"no sign, and nothing has run since the boot, setup has said which", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_no_state, .task = has_hca},
 	{"no sign, and nothing has run since the boot, setup has said others", OUTSIDE, NULL, .spoil = set_up_and_no_state, .task = has_nic},
