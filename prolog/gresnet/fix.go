@@ -26,6 +26,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 	if err != nil {
 		plan.Refusals = append(plan.Refusals, setup.Refusal{Text: err.Error(), Do: cmp.Or(hint.Of(err), "GN321 correct that, then run it again")})
 	} else {
+		site.Network = node.Shared
 		plan = setup.Mend(site, node.Check)
 	}
 	open := check.Open(s.Run())

@@ -38,20 +38,23 @@ func setupCommand(w *cli.World) *urfave.Command {
 		Usage: "change Slurm's files so that jobs get HCAs",
 		Description: `Shows what it changes, and changes it: gres.conf and the files that it names,
 slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags,
-PropagateResourceLimitsExcept=MEMLOCK), plugstack.conf and cgroup.conf,
-LimitMEMLOCK of slurmd's unit, and gresnet.service, which it enables. If the
-node itself needs an HCA, it lists the others in gresnet.toml. It prints what
-the controller's slurm.conf must have, too. A second run changes nothing.
+PropagateResourceLimitsExcept=MEMLOCK), plugstack.conf and cgroup.conf, with
+the files that they include, LimitMEMLOCK of slurmd's unit, and
+gresnet.service, which it enables. If the node itself needs an HCA, it lists
+the others in gresnet.toml. A second run changes nothing.
+
+It prints what the controller's slurm.conf must have, too, and lines for files
+that other hosts have (on NFS, say, or links), which it does not change. What
+it writes for all hosts does nothing on a host without gresnet.
 
 It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the
 files back byte for byte, except those that somebody has changed since, and
 users the device nodes that gresnet has closed. While a job holds HCAs it
 changes nothing.
 
-It does not guess. Where files include others, are links or other hosts' too,
-where a line is about several nodes, or Prolog is the site's own and Slurm
-takes one (before 24.05), it changes nothing, and says what to do. Of a
-script of the site's it believes what the last run has shown.
+It does not guess. Where a line is about several nodes, or Prolog is the
+site's own and Slurm takes one (before 24.05), it changes nothing, and says
+what to do. Of a site's script it believes what the last run has shown.
 
 Exit status: 0 done; 1 something is for a person to do.
 
@@ -151,6 +154,7 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	site.Network = node.Shared
 	plan := setup.Make(site)
 	refusals := append(plan.Refusals, node.Check(plan)...)
 	for _, r := range refusals {
@@ -175,6 +179,7 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 	}
 	if !plan.Changes() {
 		fmt.Fprintln(w.Stdout, "nothing to change")
+		plan.PrintController(w.Stdout)
 		return hint.Join(node.Expect(), node.Redo())
 	}
 	if err := node.Do(plan); err != nil {

@@ -105,9 +105,8 @@ func (n Node) Check(p Plan) (all []Refusal) {
 		if e.Link != "" || e.Placeholder {
 			continue // a unit's link, or a file that gres.conf names
 		}
-		there := n.at(e.Path)
 		if e.There {
-			info, err := os.Lstat(there)
+			info, err := os.Lstat(n.at(e.Path))
 			if err != nil {
 				all = append(all, Refusal{err.Error(), "GN229 run setup again"})
 				continue
@@ -115,16 +114,24 @@ func (n Node) Check(p Plan) (all []Refusal) {
 			if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Nlink > 1 {
 				all = append(all, Refusal{e.Path + " has another name, too (a hard link)", byHand})
 			}
-		} else {
-			there = n.folderOf(e.Path)
 		}
-		if n.Network != nil {
-			if kind := n.Network(there); kind != "" {
-				all = append(all, Refusal{e.Path + " is on " + kind + ", so other hosts have it, too", byHand})
-			}
+		if kind := n.Shared(e.Path); kind != "" {
+			all = append(all, Refusal{e.Path + " is on " + kind + ", so other hosts have it, too", byHand})
 		}
 	}
 	return all
+}
+
+// Shared returns the kind of a file system, if other hosts have a file, too. A new file is theirs by its folder.
+func (n Node) Shared(file string) string {
+	if n.Network == nil {
+		return ""
+	}
+	there := n.at(file)
+	if _, err := os.Lstat(there); err != nil {
+		there = n.folderOf(file)
+	}
+	return n.Network(there)
 }
 
 // folderOf returns the folder that a new file comes into, or the one that its folder will be made in.

@@ -23,25 +23,26 @@ const others = "AS,CORE,CPU,DATA,FSIZE,NOFILE,NPROC,RSS,STACK"
 
 // memlock has tasks lock as much memory as slurmd may, whoever submits their job.
 func (p *planner) memlock(t *text) {
-	if !propagated(slurm.Conf(t.parse().Lines)) {
+	if !propagated(t.lines()) {
 		return
 	}
 	except, only := t.keys(memlockExcept), t.keys(memlockOnly)
+	replace := func(lines []slurm.Line, value string) { t.replace(lines[len(lines)-1], last(lines), value) }
 	switch {
 	case len(except) > 0 && last(except).Value == "NONE":
-		t.replace(last(except), memlockName)
+		replace(except, memlockName)
 	case len(except) > 0:
 		t.list(memlockExcept, memlockName)
 	case len(only) == 0:
 		t.add(memlockExcept + "=" + memlockName)
 	case last(only).Value == "ALL":
-		t.replace(last(only), others)
+		replace(only, others)
 	default:
 		rest := slices.DeleteFunc(limitsIn(last(only).Value), func(w string) bool { return w == memlockName })
 		if len(rest) == 0 {
 			rest = []string{"NONE"}
 		}
-		t.replace(last(only), strings.Join(rest, ","))
+		replace(only, strings.Join(rest, ","))
 	}
 }
 
@@ -55,7 +56,7 @@ func (p *planner) unit() {
 		return
 	}
 	t.content = dropInText
-	p.change(t)
+	p.change()
 }
 
 // Keys of slurm.conf that say which limits tasks have from whoever submits. Slurm takes the second of both.

@@ -23,14 +23,15 @@ type Site struct {
 	SlurmConf string // path of slurm.conf; empty: look in the usual places
 	Toml      string // path of gresnet.toml
 
-	Gres      []string // GRES names that mean an HCA
-	Counts    string   // how many the node has: "nic:hdr:2,nic:6"
-	GresLines []string // for gres.conf, of this node
-	Files     []string // the placeholder files that these name
-	HCATables string   // [[hca]] tables that gresnet.toml must have; empty: none
-	Mode      string   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
-	ForShared string   // what gresnet.toml has that jobs cannot have in Mode; empty: nothing
-	Systemd   bool     // the node has systemd
+	Gres      []string                 // GRES names that mean an HCA
+	Counts    string                   // how many the node has: "nic:hdr:2,nic:6"
+	GresLines []string                 // for gres.conf, of this node
+	Files     []string                 // the placeholder files that these name
+	HCATables string                   // [[hca]] tables that gresnet.toml must have; empty: none
+	Mode      string                   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
+	ForShared string                   // what gresnet.toml has that jobs cannot have in Mode; empty: nothing
+	Systemd   bool                     // the node has systemd
+	Network   func(file string) string // the kind of file system, if other hosts have the file, too; nil: none have
 	Signs     sign.Seen
 }
 
@@ -55,8 +56,10 @@ type Plan struct {
 	Edits      []Edit
 	Refusals   []Refusal
 	Controller []string // what slurm.conf of the controller, and of all nodes, must have, too
-	Configless bool     // Controller has lines of several files, each after the file's name
+	Theirs     []string // what files must have that are not this node's alone, each line after the file's name
+	Configless bool     // these files are the controller's
 	Scripts    []string // that slurm.conf names, and that each node needs before it has that slurm.conf
+	Install    []string // commands that put scripts into a folder that other hosts have, too
 	Notes      []string
 }
 
@@ -128,6 +131,9 @@ func Mend(s Site, refused func(Plan) []Refusal) Plan {
 type planner struct {
 	Site
 	Plan
+	dir   string           // of Slurm's files, if they come from the controller
+	texts map[string]*text // that were opened
+	order []*text          // as they were opened
 }
 
 func (p *planner) refuse(text, do string) {
@@ -139,26 +145,38 @@ func (p *planner) read(file string) (string, error) {
 	return string(data), err
 }
 
-// open reads a file that setup will change. understood says that setup understands all of it.
-func (p *planner) open(file string) (t text, understood bool) {
-	name := strings.TrimPrefix(path.Clean(file), "/")
-	info, err := fs.Lstat(p.Root, name)
-	if err == nil && !info.Mode().IsRegular() {
-		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "GN234 set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
-		return text{}, false
+// text returns a file as it is planned so far.
+func (p *planner) text(file string) *text {
+	if t, is := p.texts[file]; is {
+		return t
 	}
 	content, err := p.read(file)
-	return text{file: file, content: content, was: content, there: err == nil}, true
+	t := &text{p: p, file: file, content: content, was: content, there: err == nil}
+	if p.texts == nil {
+		p.texts = map[string]*text{}
+	}
+	p.texts[file], p.order = t, append(p.order, t)
+	return t
 }
 
-// openConf opens a file of Slurm's, and refuses one that has lines which may be other nodes'.
-func (p *planner) openConf(file string) (t text, understood bool) {
-	if t, understood = p.open(file); understood {
-		bad := t.refuse()
-		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
-		understood = len(bad) == 0
+// open reads a file of the node's own, which setup will change.
+func (p *planner) open(file string) (t *text, understood bool) {
+	info, err := fs.Lstat(p.Root, strings.TrimPrefix(path.Clean(file), "/"))
+	if err == nil && !info.Mode().IsRegular() {
+		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "GN234 set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
+		return nil, false
 	}
-	return t, understood
+	return p.text(file), true
+}
+
+// openConf reads a file of Slurm's with all that it includes. It may be other hosts', too.
+func (p *planner) openConf(file string) (t *text, understood bool) {
+	t = p.text(file)
+	if _, err := t.read(); err != nil {
+		p.refuse(err.Error(), correct)
+		return t, false
+	}
+	return t, true
 }
 
 func kind(mode fs.FileMode) string {
@@ -168,10 +186,35 @@ func kind(mode fs.FileMode) string {
 	return "a " + mode.Type().String()
 }
 
-// change plans a file's new content, if it is another one.
-func (p *planner) change(t text) {
-	if t.content != t.was || !t.there {
-		p.Plan.Edits = append(p.Plan.Edits, Edit{Path: t.file, Before: []byte(t.was), There: t.there, After: []byte(t.content), Mode: 0o644})
+// isTheirs tells whether a file is not this node's alone: other hosts have it, too, or it is a link to one that may be
+// theirs.
+func (p *planner) isTheirs(file string) bool {
+	info, err := fs.Lstat(p.Root, strings.TrimPrefix(path.Clean(file), "/"))
+	return p.dir != "" && path.Dir(file) == p.dir || err == nil && !info.Mode().IsRegular() ||
+		p.Network != nil && p.Network(file) != ""
+}
+
+// change plans new contents of the files that were opened: an edit, or lines for a file that is not this node's alone.
+func (p *planner) change() {
+	for _, t := range p.order {
+		if t.planned || t.content == t.was {
+			continue
+		}
+		t.planned = true
+		e := Edit{Path: t.file, Before: []byte(t.was), There: t.there, After: []byte(t.content), Mode: 0o644}
+		if !p.isTheirs(t.file) {
+			p.Plan.Edits = append(p.Plan.Edits, e)
+			continue
+		}
+		name := t.file
+		if p.Configless {
+			name = path.Base(name)
+		}
+		for _, line := range e.added() {
+			if !strings.HasPrefix(line, "#") {
+				p.Plan.Theirs = append(p.Plan.Theirs, name+": "+line)
+			}
+		}
 	}
 }
 
@@ -182,21 +225,21 @@ func (p *planner) slurmConf(file string) {
 		return
 	}
 	dir := path.Dir(file)
-	p.script(&t, dir, "Prolog", prolog)
-	p.script(&t, dir, "Epilog", epilog)
-	p.flags(&t)
+	var old []string
+	for _, l := range t.lines() {
+		old = append(old, l.String())
+	}
+	p.script(t, dir, "Prolog", prolog)
+	p.script(t, dir, "Epilog", epilog)
+	p.flags(t)
 	for _, name := range p.Gres {
 		t.list("GresTypes", name)
 	}
-	p.nodeLine(&t)
-	p.memlock(&t)
-	p.change(t)
-	var old []string
-	for _, l := range (text{content: t.was}).parse().Lines {
-		old = append(old, l.String())
-	}
-	for _, l := range t.parse().Lines {
-		if !slices.Contains(old, l.String()) {
+	p.nodeLine(t)
+	p.memlock(t)
+	p.change()
+	for _, l := range t.lines() {
+		if !slices.Contains(old, l.String()) && !p.isTheirs(l.File) {
 			p.Plan.Controller = append(p.Plan.Controller, l.String())
 		}
 	}
@@ -237,7 +280,7 @@ func (p *planner) script(t *text, dir, key, program string) {
 		p.line(t, key, p.wrapper(dir, key, program), version)
 	default:
 		value := last(all).Value
-		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].Number, key, value), callBy(key, value, program))
+		p.refuse(fmt.Sprintf("%s has a %s of the site's, %s", place(all[len(all)-1]), key, value), callBy(key, value, program))
 	}
 }
 
@@ -266,7 +309,7 @@ func (p *planner) calls(key, file, program string) bool {
 
 // version is that of the installed Slurm.
 func (p *planner) version(t *text, dir string) (plugin.Version, bool) {
-	dirs, _ := plugin.Dirs(p.Root, t.parse().Lines, dir)
+	dirs, _ := plugin.Dirs(p.Root, t.lines(), dir)
 	return plugin.InstalledVersion(p.Root, dirs)
 }
 
@@ -295,13 +338,22 @@ func (p *planner) wrapper(dir, key, program string) (file string) {
 	return file
 }
 
+// shipped is where the packages have the scripts.
+var shipped = map[string]string{"Prolog": "/usr/share/gresnet/prolog.d/" + prologD, "Epilog": "/usr/share/gresnet/epilog.d/" + epilogD}
+
 // put makes a script of gresnet's own.
 func (p *planner) put(file, key string) {
 	content := prologScript
 	if key == "Epilog" {
 		content = epilogScript
 	}
-	p.Plan.Scripts = append(p.Plan.Scripts, file)
+	if p.isTheirs(file) || p.Network != nil && p.Network(path.Dir(file)) != "" {
+		p.Plan.Install = append(p.Plan.Install, "install -D "+shipped[key]+" "+file)
+		return
+	}
+	if path.Base(file) == "gresnet-"+strings.ToLower(key) { // other nodes' slurm.conf names no such file yet
+		p.Plan.Scripts = append(p.Plan.Scripts, file)
+	}
 	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: file, After: []byte(content), Mode: 0o755})
 }
 
@@ -316,6 +368,9 @@ func (p *planner) line(t *text, key, program string, version plugin.Version) {
 	}
 	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s has several lines with %s, as Slurm %s here takes them: a host with one before %s that has the same file heeds the last of them alone", t.file, key, version, plugin.SeveralLines))
 }
+
+// place returns where a line is.
+func place(l slurm.Line) string { return fmt.Sprintf("%s:%d", l.File, l.Number) }
 
 // last returns the pair that begins the last of some lines.
 func last(lines []slurm.Line) slurm.Pair { return lines[len(lines)-1].Keys[0] }
@@ -338,7 +393,7 @@ func (p *planner) flags(t *text) {
 			case "contain", "x11":
 				return
 			case "nohold":
-				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].Number), "GN235 take NoHold out, if you can do without it")
+				p.refuse(place(all[len(all)-1])+" has PrologFlags=NoHold, with which Slurm does not take Contain", "GN235 take NoHold out, if you can do without it")
 				return
 			}
 		}
@@ -363,7 +418,7 @@ func (p *planner) nodeLine(t *text) {
 		}
 		hosts, err := slurm.ParseHostlist(name.Value)
 		if err != nil {
-			p.refuse(fmt.Sprintf("%s:%d: %s", t.file, line.Number, err), correct)
+			p.refuse(fmt.Sprintf("%s: %s", place(line), err), correct)
 			return
 		}
 		if !hosts.Contains(p.Node) {
@@ -374,12 +429,12 @@ func (p *planner) nodeLine(t *text) {
 		switch {
 		case sameGres(have, want):
 		case name.Value != p.Node:
-			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.Number, name.Value),
+			p.refuse(fmt.Sprintf("%s is about several nodes: NodeName=%s", place(line), name.Value),
 				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, else give this node a line of its own; then run setup again", want))
 		case gres.Key != "":
-			t.replace(gres, want)
+			t.replace(line, gres, want)
 		default:
-			t.insert(name, "Gres", want)
+			t.insert(line, "Gres", want)
 		}
 	}
 	if !found {
@@ -420,6 +475,7 @@ func (p *planner) gresConf(file string) {
 	}
 	at := t.cut()
 	if p.hasNICs(t) {
+		t.content = t.was
 		return
 	}
 	rest := t.content[at:]
@@ -430,14 +486,14 @@ func (p *planner) gresConf(file string) {
 	}
 	t.add(end)
 	t.content += rest
-	p.change(t)
+	p.change()
 }
 
 // hasNICs tells whether the site itself has lines about HCAs of this node: setup does not know what
 // they mean, unless they are the right ones.
-func (p *planner) hasNICs(t text) bool {
+func (p *planner) hasNICs(t *text) bool {
 	has := false
-	for _, l := range t.parse().Lines {
+	for _, l := range t.lines() {
 		for _, name := range p.Gres {
 			devices, err := slurm.Conf{l}.Devices(p.Node, name)
 			if err != nil {
@@ -450,7 +506,7 @@ func (p *planner) hasNICs(t text) bool {
 			if wanted, is := p.site(t.file); is && wanted {
 				continue
 			}
-			p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", t.file, l.Number, name, l), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
+			p.refuse(fmt.Sprintf("%s has %s of this node already: %s", place(l), name, l), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
 		}
 	}
 	return has
@@ -496,21 +552,17 @@ func (t *text) cut() (at int) {
 
 // cgroupConf has jobs open the GPUs that they were given, and no others.
 func (p *planner) cgroupConf(file string) {
-	t, understood := p.open(file)
+	t, understood := p.openConf(file)
 	if !understood {
-		return
-	}
-	if _, err := slurm.ParseFile(t.file, t.content); err != nil {
-		p.Plan.Refusals = append(p.Plan.Refusals, t.refuse()...)
 		return
 	}
 	all := t.keys("ConstrainDevices")
 	switch {
 	case len(all) == 0:
 		t.add("ConstrainDevices=yes")
-		p.change(t)
+		p.change()
 	case !strings.EqualFold(last(all).Value, "yes"):
-		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s:%d says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", file, all[len(all)-1].Number, last(all).Value))
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", place(all[len(all)-1]), last(all).Value))
 	}
 }
 
@@ -528,10 +580,7 @@ func (p *planner) plugstack(slurmConf string) {
 		p.refuse("spank_gresnet.so is not in "+dir+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
 		return
 	}
-	t, understood := p.open(file)
-	if !understood {
-		return
-	}
+	t := p.text(file)
 	if t.there {
 		lines, err := slurm.ReadPlugstack(p.Root, file)
 		if err != nil {
@@ -550,11 +599,11 @@ func (p *planner) plugstack(slurmConf string) {
 		return
 	}
 	own.add(stackLine)
-	p.change(own)
+	p.change()
 	if !slices.ContainsFunc(strings.Split(t.content, "\n"), func(l string) bool { return slices.Equal(strings.Fields(l), strings.Fields(stackInclude)) }) {
 		t.add(stackInclude)
-		p.change(t)
 	}
+	p.change()
 }
 
 // without returns the folders of Slurm's plugins, if they lack gresnet's.
@@ -574,38 +623,34 @@ func (p *planner) without(conf slurm.Conf, dir string) string {
 	return strings.Join(dirs, ", ")
 }
 
-// slurm plans what Slurm's files are to say: slurm.conf and those beside it.
+// slurm plans what Slurm's files are to say: slurm.conf and those beside it. Where slurm.conf is not this node's alone, a
+// person has to see to what setup would refuse.
 func (p *planner) slurm(file string) {
+	before := len(p.Plan.Refusals)
 	p.plugstack(file)
 	p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"))
 	p.gresConf(path.Join(path.Dir(file), "gres.conf"))
 	p.slurmConf(file)
+	if !p.isTheirs(file) {
+		return
+	}
+	where := "in files that other hosts have, too"
+	if p.Configless {
+		where = "on the controller"
+	}
+	for _, r := range p.Plan.Refusals[before:] {
+		_, do := hint.Cut(r.Do)
+		p.Plan.Notes = append(p.Plan.Notes, where+": "+r.Text+"; "+do)
+	}
+	p.Plan.Refusals = p.Plan.Refusals[:before]
 }
 
 // configless lists what the controller's files lack, on a node that has its files of Slurm from there. A
 // script in a folder is the node's own.
 func (p *planner) configless(file string) {
-	dir := path.Dir(file)
-	there := planner{Site: p.Site}
-	p.Plan.Configless = true
-	there.slurm(file)
-	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+dir+"): they are not changed here")
-	p.Plan.Notes = append(p.Plan.Notes, there.Plan.Notes...)
-	for _, r := range there.Plan.Refusals {
-		_, do := hint.Cut(r.Do)
-		p.Plan.Notes = append(p.Plan.Notes, "on the controller: "+r.Text+"; "+do)
-	}
-	for _, e := range there.Plan.Edits {
-		if path.Dir(e.Path) != dir {
-			p.Plan.Edits = append(p.Plan.Edits, e)
-			continue
-		}
-		for _, line := range e.added() {
-			if !strings.HasPrefix(line, "#") {
-				p.Plan.Controller = append(p.Plan.Controller, path.Base(e.Path)+": "+line)
-			}
-		}
-	}
+	p.dir, p.Configless = path.Dir(file), true
+	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+p.dir+"): they are not changed here")
+	p.slurm(file)
 }
 
 // enabled is the link by which systemd starts the unit that readies the node at boot.
@@ -664,5 +709,5 @@ func (p *planner) toml() {
 	if p.HCATables != "" {
 		t.add("\n" + strings.TrimRight(p.HCATables, "\n"))
 	}
-	p.change(t)
+	p.change()
 }

@@ -21,23 +21,33 @@ func teller(w io.Writer) func(why string) {
 
 // PrintController shows what the controller's files must have, for a person.
 func (p Plan) PrintController(w io.Writer) {
-	if len(p.Controller) == 0 {
-		return
-	}
 	tell := teller(w)
 	if len(p.Scripts) > 0 {
 		fmt.Fprintf(w, "\nfirst copy to all nodes, where they do nothing without gresnet: %s\n", strings.Join(p.Scripts, ", "))
 	}
-	if p.Configless {
-		fmt.Fprintln(w, "\nthe controller's files, which slurmd gets from there, need these lines:")
-	} else {
+	if len(p.Install) > 0 {
+		fmt.Fprintln(w, "\nfirst have all nodes have these scripts, which do nothing on a host without gresnet:")
+		for _, command := range p.Install {
+			fmt.Fprintf(w, "  %s\n", command)
+		}
+	}
+	if len(p.Theirs) > 0 {
+		what := "these files are other hosts', too, and need these lines:"
+		if p.Configless {
+			what = "the controller's files, which slurmd gets from there, need these lines:"
+		}
+		fmt.Fprintln(w, "\n"+what)
+	}
+	for _, line := range p.Theirs {
+		fmt.Fprintf(w, "  %s\n", line)
+		file, text, _ := strings.Cut(line, ": ")
+		tell(whyOf(Edit{Path: file}, text))
+	}
+	if len(p.Controller) > 0 {
 		fmt.Fprintln(w, "\nthe controller, and all other hosts, need the same in slurm.conf:")
 	}
 	for _, line := range p.Controller {
-		fmt.Fprintf(w, "  %s\n", line)
-		if file, text, is := strings.Cut(line, ".conf: "); is {
-			tell(whyOf(Edit{Path: file + ".conf"}, text)) // Print has explained others
-		}
+		fmt.Fprintf(w, "  %s\n", line) // Print has explained them
 	}
 }
 

@@ -716,8 +716,14 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		change func(tree)
 		want   string
 	}{
-		"include":            {func(t tree) { t["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare }, "/etc/slurm/slurm.conf:1 includes nodes.conf"},
-		"include in gres":    {func(t tree) { t["etc/slurm/gres.conf"] = "Include more.conf\n" }, "/etc/slurm/gres.conf:1 includes more.conf"},
+		"an include of nothing":              {func(t tree) { t["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare }, "read /etc/slurm/nodes.conf"},
+		"an include of nothing in gres.conf": {func(t tree) { t["etc/slurm/gres.conf"] = "Include more.conf\n" }, "read /etc/slurm/more.conf"},
+		"a range in an include": {func(t tree) {
+			t["etc/slurm/slurm.conf"], t["etc/slurm/nodes.conf"] = "Include nodes.conf\nPartitionName=all Nodes=ALL\n", "NodeName=node[1-9] CPUs=4\n"
+		}, "/etc/slurm/nodes.conf:1 is about several nodes: NodeName=node[1-9]"},
+		"NICs in an include": {func(t tree) {
+			t["etc/slurm/gres.conf"], t["etc/slurm/more.conf"] = "Include more.conf\n", "Name=nic Count=4\n"
+		}, "/etc/slurm/more.conf:1 has nic of this node already: Name=nic Count=4"},
 		"an odd line":        {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node1 CPUs\n" }, `/etc/slurm/slurm.conf:1: "CPUs" is not KEY=VALUE`},
 		"an odd list":        {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=x[1\nNodeName=node1\n" }, `/etc/slurm/slurm.conf:1: parse hostlist "x[1"`},
 		"an odd cgroup.conf": {func(t tree) { t["etc/slurm/cgroup.conf"] = "ConstrainCores\n" }, `/etc/slurm/cgroup.conf:1: "ConstrainCores" is not KEY=VALUE`},
@@ -725,8 +731,8 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		"a range":            {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
 		"no node":            {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
 		"a link": {func(t tree) {
-			t["etc/slurm/slurm.conf"], t["common/slurm.conf"] = "-> ../../common/slurm.conf", bare
-		}, "/etc/slurm/slurm.conf is not a file of its own, but a symbolic link"},
+			t["etc/gresnet/plugstack.conf"] = "-> ../../common/plugstack.conf"
+		}, "/etc/gresnet/plugstack.conf is not a file of its own, but a symbolic link"},
 		"a prolog of the site's": {func(t tree) {
 			t["etc/slurm/slurm.conf"], t["etc/slurm/prolog.sh"] = "Prolog=/etc/slurm/prolog.sh\n"+bare, "#!/bin/sh\nexit 0\n"
 		}, "/etc/slurm/slurm.conf:1 has a Prolog of the site's, /etc/slurm/prolog.sh"},
@@ -852,52 +858,114 @@ func TestWhereSlurmTakesSeveralLinesGresnetHasItsOwnLastForPrologsAndFirstForEpi
 	}
 }
 
-func TestFilesThatOtherHostsHaveAreRefused(t *testing.T) {
+func TestIncludesAreFollowedAndALineIsChangedInTheFileThatHasIt(t *testing.T) {
+	site := base()
+	site["etc/slurm/slurm.conf"] = "ClusterName=c\nInclude empty.conf\nInclude nodes.conf\nPartitionName=all Nodes=ALL\n"
+	site["etc/slurm/empty.conf"] = "# nothing\n"
+	site["etc/slurm/nodes.conf"] = "GresTypes=gpu\nInclude rack.conf\n"
+	site["etc/slurm/rack.conf"] = "NodeName=node1 CPUs=4 Gres=gpu:8 # theirs\n"
+	site["etc/slurm/gres.conf"] = "Include gpus.conf\n"
+	site["etc/slurm/gpus.conf"] = "Name=gpu File=/dev/null\n"
+	r := rand.New(rand.NewPCG(11, 11))
+	n := Node{Root: site.lay(t, r)}
+	before := picture(t, n.Root)
+	setUp(t, n)
+	if err := isSetUp(n.Root); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"nodes.conf": "GresTypes=gpu,nic\nInclude rack.conf\n",
+		"rack.conf":  "NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1 # theirs\n",
+		"empty.conf": "# nothing\n", "gpus.conf": "Name=gpu File=/dev/null\n",
+	} {
+		if text, err := os.ReadFile(filepath.Join(n.Root, "etc/slurm", name)); err != nil || string(text) != want {
+			t.Errorf("%s has %q, %v, want %q", name, text, err, want)
+		}
+	}
+	if again := Make(siteAt(n.Root)); again.Changes() || len(again.Refusals) > 0 {
+		t.Errorf("a second run changes %v, refuses %v", again.Edits, again.Refusals)
+	}
+	undo(t, n, "at last")
+	if d := differ(before, picture(t, n.Root)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAFileOfItsOwnWithAnotherNameIsRefused(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	root := base().lay(t, r)
 	if err := os.Link(filepath.Join(root, "etc/slurm/gres.conf"), filepath.Join(root, "etc/other.conf")); err != nil {
 		t.Fatal(err)
 	}
-	n := Node{Root: root, Network: func(file string) string {
-		if strings.HasSuffix(file, "/slurm.conf") {
-			return "NFS"
-		}
-		return ""
-	}}
-	var all []string
-	for _, refusal := range n.Check(Make(siteAt(root))) {
-		all = append(all, refusal.Text)
-	}
-	want := []string{"/etc/slurm/gres.conf has another name, too (a hard link)", "/etc/slurm/slurm.conf is on NFS, so other hosts have it, too"}
-	if !slices.Equal(all, want) {
-		t.Errorf("%q", all)
+	bad := Node{Root: root}.Check(Make(siteAt(root)))
+	if len(bad) != 1 || bad[0].Text != "/etc/slurm/gres.conf has another name, too (a hard link)" {
+		t.Errorf("%q", bad)
 	}
 }
 
-// A file that is not there yet comes to other hosts by its folder: they have no plugin, and no prolog.
-func TestNewFilesInFoldersThatOtherHostsHaveAreRefused(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 3))
+// The node's own files are changed. Of files on a network, and of links, a person is told which lines they need.
+func TestFilesThatOtherHostsHaveStayAndTheLinesThatTheyNeedArePrinted(t *testing.T) {
 	site := base()
 	delete(site, "etc/slurm/plugstack.conf")
-	site["etc/slurm/slurm.conf"] = bare + "Prolog=/nfs/prolog.d/*\nEpilog=/nfs/epilog.d/*\n"
-	site["nfs/prolog.d/50-site"] = "#!/bin/sh\n"
-	n := Node{Root: site.lay(t, r)}
+	site["etc/slurm/slurm.conf"] = "-> ../../nfs/slurm.conf"
+	site["nfs/slurm.conf"] = bare + "Include /nfs/more.conf\nEpilog=/nfs/epilog.d/*\n"
+	site["nfs/more.conf"] = "PrologFlags=Alloc\n"
+	site["nfs/epilog.d/50-site"] = "#!/bin/sh\n"
+	n := Node{Root: site.lay(t, rand.New(rand.NewPCG(3, 3)))}
 	n.Network = func(file string) string {
-		if file = strings.TrimPrefix(file, n.Root); file == "/etc/slurm" || file == "/nfs" || file == "/nfs/prolog.d" || strings.HasPrefix(file, "/var") {
+		file = strings.TrimPrefix(file, n.Root)
+		if file == "/etc/slurm" || strings.HasPrefix(file, "/nfs") {
 			return "NFS"
 		}
 		return ""
 	}
-	var all []string
-	for _, refusal := range n.Check(Make(siteAt(n.Root))) {
-		all = append(all, refusal.Text)
+	s := siteAt(n.Root)
+	s.Network = n.Shared
+	p := Make(s)
+	if bad := append(p.Refusals, n.Check(p)...); len(bad) > 0 {
+		t.Fatal(bad)
 	}
-	var want []string
-	for _, file := range []string{"/etc/slurm/plugstack.conf", "/nfs/prolog.d/00-gresnet", "/nfs/epilog.d/zz-gresnet"} {
-		want = append(want, file+" is on NFS, so other hosts have it, too")
+	for _, e := range p.Edits {
+		if path.Dir(e.Path) == "/nfs" || path.Base(e.Path) == "slurm.conf" || e.Path == "/etc/slurm/plugstack.conf" || strings.HasPrefix(e.Path, "/nfs") {
+			t.Errorf("setup changes %s", e.Path)
+		}
 	}
-	if !slices.Equal(all, want) {
-		t.Errorf("%q", all)
+	var out strings.Builder
+	p.PrintController(&out)
+	const want = `
+first have all nodes have these scripts, which do nothing on a host without gresnet:
+  install -D /usr/share/gresnet/prolog.d/00-gresnet /etc/slurm/gresnet-prolog
+  install -D /usr/share/gresnet/epilog.d/zz-gresnet /nfs/epilog.d/zz-gresnet
+
+these files are other hosts', too, and need these lines:
+  /etc/slurm/plugstack.conf: include /etc/gresnet/plugstack.conf
+      # the same on all hosts: one without that file has no plugin
+  /etc/slurm/slurm.conf: GresTypes=gpu,nic
+      # jobs can ask for NICs
+  /etc/slurm/slurm.conf: NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1
+      # Slurm counts the node's NICs
+  /etc/slurm/slurm.conf: Prolog=/etc/slurm/gresnet-prolog
+      # it gives a job its HCAs before the job begins; if it fails, Slurm drains the node
+  /etc/slurm/slurm.conf: PropagateResourceLimitsExcept=MEMLOCK
+      # RDMA programs lock more memory than whoever submits a job often may
+  /nfs/more.conf: PrologFlags=Alloc,Contain
+      # Prolog runs on each of a job's nodes before the job's first step
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	if err := n.Do(p); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(n.at(slurm.NodeStack)); err != nil || string(text) != stackLine+"\n" {
+		t.Errorf("the node's own file has %q: %v", text, err)
+	}
+	site["nfs/slurm.conf"] = strings.Replace(bare, "NodeName=node1", "NodeName=node[1-9]", 1)
+	s.Root = os.DirFS(site.lay(t, rand.New(rand.NewPCG(4, 4))))
+	if p := Make(s); len(p.Refusals) > 0 || !slices.ContainsFunc(p.Notes, func(n string) bool {
+		return strings.HasPrefix(n, "in files that other hosts have, too: /etc/slurm/slurm.conf:") && strings.Contains(n, "put Gres=gpu:8,nic:hdr:1,nic:ndr:1 into it")
+	}) {
+		t.Errorf("of a line about several nodes the node is told %q, %v", p.Notes, p.Refusals)
 	}
 }
 
@@ -1087,6 +1155,8 @@ func lackedByControllers(t *testing.T, cache string) {
 	var out strings.Builder
 	plan.PrintController(&out)
 	const want = `
+first copy to all nodes, where they do nothing without gresnet: /etc/slurm/gresnet-prolog
+
 the controller's files, which slurmd gets from there, need these lines:
   plugstack.conf: include /etc/gresnet/plugstack.conf
       # the same on all hosts: one without that file has no plugin
@@ -1120,7 +1190,7 @@ the controller's files, which slurmd gets from there, need these lines:
 		t.Error("setup puts no script into the node's own folder of epilogs")
 	}
 	// When the controller has the lines, the node is told no more.
-	for _, line := range plan.Controller {
+	for _, line := range plan.Theirs {
 		name, text, _ := strings.Cut(line, ": ")
 		if key, _, _ := strings.Cut(text, "="); key == "GresTypes" || key == "NodeName" && name == "slurm.conf" {
 			continue // a line that is changed
@@ -1131,8 +1201,8 @@ the controller's files, which slurmd gets from there, need these lines:
 	files["etc/slurm/epilog.d/"+epilogD] = epilogScript
 	after := served(files)
 	after["etc/slurm/epilog.d/"+epilogD] = epilogScript
-	if plan := Make(site(after.lay(t, rand.New(rand.NewPCG(7, 7))))); len(plan.Controller) > 0 || len(plan.Refusals) > 0 {
-		t.Errorf("the node is told %q, %v", plan.Controller, plan.Refusals)
+	if plan := Make(site(after.lay(t, rand.New(rand.NewPCG(7, 7))))); len(plan.Theirs) > 0 || len(plan.Refusals) > 0 {
+		t.Errorf("the node is told %q, %v", plan.Theirs, plan.Refusals)
 	}
 	files["etc/slurm/slurm.conf"] = strings.Replace(bare, "NodeName=node1", "NodeName=node[1-9]", 1)
 	plan = Make(site(served(files).lay(t, rand.New(rand.NewPCG(8, 8)))))

@@ -1,23 +1,62 @@
 package setup
 
 import (
-	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"gresnet/lib/slurm"
 )
 
-// text is a file that is changed pair by pair, as Slurm reads it: all else stays as it is.
+// text is a file that is changed pair by pair, as Slurm reads it: all else stays as it is. Slurm reads it with all that
+// it includes, and so do lines and keys.
 type text struct {
+	p       *planner
 	file    string // for people
 	content string
 	was     string // the content before
 	there   bool   // there was such a file
+	planned bool   // its change is in the plan
 }
 
 // correct is what to do about a line that does not read.
 const correct = "GN404 correct the line, which slurmd does not read either, then run setup again"
+
+// planned has the node's files with what is planned so far.
+type planned struct {
+	fs.FS
+	texts map[string]*text
+}
+
+func (p planned) ReadFile(name string) ([]byte, error) {
+	if t, is := p.texts["/"+name]; is && (t.there || t.content != "") {
+		return []byte(t.content), nil
+	}
+	return fs.ReadFile(p.FS, name)
+}
+
+// read returns the file's lines with those of files that it includes.
+func (t *text) read() (slurm.Conf, error) {
+	if !t.there && t.content == "" {
+		return nil, nil
+	}
+	return slurm.Read(planned{t.p.Root, t.p.texts}, t.file)
+}
+
+// lines returns the file's lines as far as Slurm reads them.
+func (t *text) lines() slurm.Conf {
+	conf, _ := t.read() // openConf refuses what Slurm does not read
+	return conf
+}
+
+// parse returns the file alone, without what it includes.
+func (t *text) parse() slurm.File {
+	f, _ := slurm.ParseFile(t.file, t.content) // as lines
+	return f
+}
+
+// of returns the file that a line is in.
+func (t *text) of(l slurm.Line) *text { return t.p.text(l.File) }
 
 // add adds a line at the end, on a line of its own.
 func (t *text) add(line string) {
@@ -32,50 +71,26 @@ func (t *text) add(line string) {
 
 // before adds a line before another.
 func (t *text) before(l slurm.Line, line string) {
-	at := 0
+	o, at := t.of(l), 0
 	for range l.Number - 1 {
-		at += strings.IndexByte(t.content[at:], '\n') + 1
+		at += strings.IndexByte(o.content[at:], '\n') + 1
 	}
-	t.content = t.content[:at] + line + "\n" + t.content[at:]
-}
-
-// parse returns the file as far as Slurm reads it.
-func (t text) parse() slurm.File {
-	f, _ := slurm.ParseFile(t.file, t.content) // refuse says what Slurm does not read
-	return f
-}
-
-// refuse says what of the file setup does not understand.
-func (t text) refuse() (all []Refusal) {
-	f, err := slurm.ParseFile(t.file, t.content)
-	if err != nil {
-		return []Refusal{{err.Error(), correct}}
-	}
-	for _, l := range f.Lines {
-		if l.Include != "" {
-			all = append(all, Refusal{fmt.Sprintf("%s:%d includes %s, which may have other nodes' lines", t.file, l.Number, l.Include),
-				"GN243 make the changes by hand: gresnet(7), Install by hand; then gresnet check"})
-		}
-	}
-	return all
+	o.content = o.content[:at] + line + "\n" + o.content[at:]
 }
 
 // keys returns the lines that begin with a key.
-func (t text) keys(key string) (all []slurm.Line) {
-	for _, l := range t.parse().Lines {
-		if len(l.Keys) > 0 && l.Keys[0].Key == strings.ToLower(key) {
-			all = append(all, l)
-		}
-	}
-	return all
+func (t *text) keys(key string) []slurm.Line { return t.lines().All(strings.ToLower(key)) }
+
+// replace gives a pair of a line another value.
+func (t *text) replace(l slurm.Line, p slurm.Pair, value string) {
+	o := t.of(l)
+	o.content = o.parse().Replace(p, value)
 }
 
-// replace gives a pair another value.
-func (t *text) replace(p slurm.Pair, value string) { t.content = t.parse().Replace(p, value) }
-
-// insert puts Key=Value after a pair of a line.
-func (t *text) insert(after slurm.Pair, key, value string) {
-	t.content = t.parse().Insert(after, key, value)
+// insert puts Key=Value after the first pair of a line.
+func (t *text) insert(l slurm.Line, key, value string) {
+	o := t.of(l)
+	o.content = o.parse().Insert(l.Keys[0], key, value)
 }
 
 // list sees to a word in the list that a key has: the last line counts.
@@ -85,17 +100,17 @@ func (t *text) list(key, word string) {
 		t.add(key + "=" + word)
 		return
 	}
-	last := all[len(all)-1].Keys[0]
-	for _, have := range strings.Split(last.Value, ",") {
+	last := all[len(all)-1]
+	for _, have := range strings.Split(last.Keys[0].Value, ",") {
 		if strings.EqualFold(strings.TrimSpace(have), word) {
 			return
 		}
 	}
 	value := word
-	if last.Value != "" {
-		value = last.Value + "," + word
+	if had := last.Keys[0].Value; had != "" {
+		value = had + "," + word
 	}
-	t.replace(last, value)
+	t.replace(last, last.Keys[0], value)
 }
 
 // gresOf sees to what a list such as "gpu:8,nic:hdr:2(S:0)" has of some names: want.

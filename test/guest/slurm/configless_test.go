@@ -89,7 +89,7 @@ func TestASlurmdWithoutFilesOfItsOwnGivesJobsHCAsBySetupsLines(t *testing.T) {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}
-	vm.Run(t, "mkdir /etc/slurm; sed '/^Prolog=/d' /run/slurm/conf/slurm.conf >/etc/slurm/slurm.conf")
+	vm.Run(t, "mkdir -p /etc/slurm; sed '/^Prolog=/d' /run/slurm/conf/slurm.conf >/etc/slurm/slurm.conf")
 	if out, err := vm.Try("gresnet check"); err == nil || !strings.Contains(out, "slurm.conf may not be slurmd's") {
 		t.Errorf("check of a node that has another slurm.conf than slurmd: %v\n%s", err, out)
 	}
@@ -97,7 +97,7 @@ func TestASlurmdWithoutFilesOfItsOwnGivesJobsHCAsBySetupsLines(t *testing.T) {
 	if out, err := vm.Try("gresnet check"); err != nil {
 		t.Errorf("check of a node where that was moved away, as it says: %v\n%s", err, out)
 	}
-	vm.Run(t, "rm -r /etc/slurm")
+	vm.Run(t, "rm /etc/slurm/slurm.conf.old")
 	out, err := lookAsJob("--gres=nic:1")
 	hasRun(t, "ibfake", out, err)
 	if out := vm.Script(t, "--gres=nic:2", "srun bash -c 'echo has run with hcas=$GRESNET_HCAS'"); !strings.Contains(out, "has run with hcas=ibfake") {
