@@ -14,10 +14,8 @@ import (
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/part"
 	"gresnet/lib/lease/plan"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/people/inspect"
-	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
@@ -35,7 +33,7 @@ const lawFakes = "[[hca]]\nindex = 0\npart = \"fake\"\ncount = 2\nmatch = \"pci=
 func addLawFake() (remove func()) {
 	forget := step.Add("fake", "vf", func() step.Step { return new(pair) })
 	drop := part.Add(node.PartKind{
-		Name: "fake", Title: "FAKE", FirstNote: "fake", WithoutNote: "what was faked is not known",
+		Name: "fake", Title: "FAKE",
 		Number: func(id node.ID) string { _, number, _ := strings.Cut(id.Aux, "fake."); return number },
 	}, fake{})
 	return func() { drop(); forget() }
@@ -109,20 +107,6 @@ func TestAKindOfPartsInOneFileGoesThroughAPrologAnEpilogAKillAnywhereAndAStatus(
 	job.run(t, bed, state, "epilog", never)
 	lawSame(t, bed, state, before)
 	job.killAnywhere(t, bed, state, 4, func() { lawSame(t, bed, state, before) })
-}
-
-func TestALostNoteOfAKindMeansWhatTheKindSays(t *testing.T) {
-	t.Cleanup(addLawFake())
-	for _, lost := range []bool{false, true} {
-		d := recovery.Damage{Gaps: []journal.Gap{{Why: "its beginning is lost"}}, HCAs: []node.HCA{lawFake}}
-		if !lost {
-			d.Notes = append(d.Notes, recovery.Note{Step: &pair{ID: lawFake.ID}, Number: 1})
-		}
-		d.Notes = append(d.Notes, recovery.Note{Step: &step.Namespace{}, Number: 2}, recovery.Note{Step: &step.Access{ID: lawFake.ID}, Number: 3})
-		if why := d.Uncertain()[lawFake.ID]; strings.Contains(why, "what was faked is not known") != lost {
-			t.Errorf("lost, %t: %q", lost, why)
-		}
-	}
 }
 
 // fakeStatus returns what status says of HCAs, and what is left to undo.

@@ -4,40 +4,55 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/recovery"
-	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 )
 
-// damaged returns what the journal lacks, or nil if it lacks nothing.
-func (l *Lease) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.ID]bool) *recovery.Damage {
-	d := &recovery.Damage{Gaps: gaps, Notes: all, Others: others}
+// damaged returns what is known of a lease whose journal does not read in full, nil if it does.
+func (l *Lease) damaged(all []recovery.Note, why []string, others map[node.ID]bool) *recovery.Damage {
+	has := func(kind string) bool {
+		return slices.ContainsFunc(all, func(s recovery.Note) bool { return s.Kind() == kind })
+	}
 	// Nobody can overlook what these steps make.
 	for _, made := range []struct{ kind, path string }{{"namespace", l.World.Dir.Netns()}, {"devices", l.World.Dir.Devices()}} {
-		if _, err := os.Lstat(made.path); err == nil && !d.Has(node.ID{}, made.kind) {
-			d.Gaps = append(d.Gaps, journal.Gap{After: d.Last(), Why: filepath.Base(made.path) + " is there without a note"})
+		if _, err := os.Lstat(made.path); err == nil && !has(made.kind) {
+			why = append(why, filepath.Base(made.path)+" is there without a note")
 		}
 	}
-	if len(d.Gaps) == 0 {
+	if len(why) == 0 {
 		return nil
 	}
 	t, err := l.World.Table.Read()
 	if err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
 	}
-	d.AddClaims(t, l.World.Job, l.World.Run)
-	return d
+	return recovery.DamageOf(why, all, t, l.World.Job, l.World.Run, others)
 }
 
-// doubt keeps HCAs from later jobs that are home but may not be as they were.
+// unnoted returns what the undo of a damaged lease does without notes: it removes what the lease has as a whole, and
+// brings RDMA devices home that are in the job's namespace.
+func (l *Lease) unnoted(d *recovery.Damage, notes []recovery.Note) []recovery.Note {
+	added := d.Added(notes)
+	devices, err := strayDevices(l.World, recovery.StepsOf(notes))
+	if err != nil {
+		l.Host.Notice(l.World.Job, "list the RDMA devices in the job's namespace: %s", err)
+	}
+	for _, s := range devices {
+		added = append(added, recovery.Note{Step: s})
+	}
+	return added
+}
+
+// doubt keeps the HCAs of a damaged lease from later jobs.
 func (l *Lease) doubt(d *recovery.Damage) {
-	for id, reason := range d.Uncertain() {
-		if _, away := l.World.Away[id]; !away && !l.World.Gone[world.Piece{HCA: id}] {
-			l.World.Away[id] = reason
+	for _, c := range d.Claims {
+		if _, away := l.World.Away[c.HCA]; !away && !l.World.Gone[world.Piece{HCA: c.HCA}] {
+			l.World.Away[c.HCA] = d.Reason()
 		}
 	}
 }
@@ -55,10 +70,10 @@ func (l *Lease) bringStraysHome() (failed []error) {
 }
 
 // setAside ends a damaged lease after everything is undone that can be, and keeps its journal for a
-// person. The HCAs in doubt are quarantined by now.
+// person.
 func (l *Lease) setAside(d *recovery.Damage) error {
 	if len(l.World.Away) == 0 {
-		l.Host.Notice(l.World.Job, "%s: %s: nothing is lost", recovery.ErrDamaged, d.Why())
+		l.Host.Notice(l.World.Job, "%s: the lease has no HCA", d.Reason())
 		return l.World.Dir.Remove()
 	}
 	path := filepath.Join(l.Host.State.Damaged(), fmt.Sprintf("job-%d-%s.journal", l.World.Job, l.Host.Now().UTC().Format("20060102T150405.000")))

@@ -34,12 +34,35 @@ func strayLinks(w *world.World) (strays []*step.Link, err error) {
 	return strays, err
 }
 
+// strayDevices returns the RDMA devices in the job's namespace that no step is about, each as the step whose undo brings
+// it home.
+func strayDevices(w *world.World, steps []step.Step) (strays []*step.RDMA, err error) {
+	err = w.InJob(func(v *scan.View) error {
+		devices, err := rdmaDevices(v)
+		for _, d := range devices {
+			noted := func(s step.Step) bool { r, is := s.(*step.RDMA); return is && r.ID == d.ID }
+			if !slices.ContainsFunc(steps, noted) {
+				strays = append(strays, &step.RDMA{ID: d.ID, Name: netlink.Name(d.Name)})
+			}
+		}
+		return err
+	})
+	if errors.Is(err, world.ErrNoNamespace) {
+		return nil, nil
+	}
+	return strays, err
+}
+
 // hcasInside returns the HCAs that have a part in the job's namespace: an RDMA device, or an interface
 // that one of the steps is about.
 func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
 	err = w.InJob(func(v *scan.View) error {
-		if ids, err = rdmaDevices(v); err != nil {
+		devices, err := rdmaDevices(v)
+		if err != nil {
 			return err
+		}
+		for _, d := range devices {
+			ids = append(ids, d.ID)
 		}
 		interfaces, err := v.Link.List()
 		for _, s := range steps {
@@ -56,8 +79,8 @@ func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
 	return ids, err
 }
 
-// rdmaDevices returns the HCAs whose RDMA devices a namespace has for itself.
-func rdmaDevices(v *scan.View) (ids []node.ID, err error) {
+// rdmaDevices returns the RDMA devices that a namespace has for itself.
+func rdmaDevices(v *scan.View) ([]scan.Device, error) {
 	mode, err := v.Mode()
 	if errors.Is(err, rdma.ErrNoRDMA) || err == nil && mode == rdma.Shared {
 		return nil, nil
@@ -65,11 +88,7 @@ func rdmaDevices(v *scan.View) (ids []node.ID, err error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := v.Devices()
-	for _, d := range devices {
-		ids = append(ids, d.ID)
-	}
-	return ids, err
+	return v.Devices()
 }
 
 // isHome returns an error unless the device that a step moved is on the node, or the node has lost

@@ -242,15 +242,15 @@ func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
 }
 
 // left returns the notes that are not struck, in the order in which the unwinding undoes them. If
-// the journal is damaged, it adds what the journal may have had.
+// the journal is damaged, it adds what needs no note.
 func (l *Lease) left() ([]recovery.Note, *recovery.Damage) {
-	all, gaps := recovery.Decode(l.Journal, l.headless)
+	all, why := recovery.Decode(l.Journal, l.headless)
 	others := l.peers(all)
-	damage := l.damaged(all, gaps, others)
+	damage := l.damaged(all, why, others)
 	l.passed = slices.ContainsFunc(all, func(s recovery.Note) bool { return !s.Struck && others[s.HCA()] })
 	notes := slices.DeleteFunc(slices.Clone(all), func(s recovery.Note) bool { return s.Struck || others[s.HCA()] })
 	if damage != nil {
-		notes = append(notes, damage.Added()...)
+		notes = append(notes, l.unnoted(damage, all)...)
 	}
 	recovery.SortForUndo(notes, damage == nil)
 	return notes, damage

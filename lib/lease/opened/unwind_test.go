@@ -14,7 +14,6 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
 	"gresnet/test/leasetest"
@@ -87,7 +86,7 @@ func TestWhatTheNodeLostIsQuarantinedAlsoWhereTheJournalIsDamaged(t *testing.T) 
 		claim := recovery.Note{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A}}}}
 		var damage *recovery.Damage
 		if damaged {
-			damage = &recovery.Damage{Gaps: []journal.Gap{{After: 1, Why: "a line does not read"}}, Notes: []recovery.Note{claim, {Step: &step.Access{ID: leasetest.A}, Number: 2}}}
+			damage = &recovery.Damage{Why: []string{"a line does not read"}}
 		}
 		l.undoAll([]recovery.Note{claim}, damage)
 		if now, err := l.World.Table.Read(); err != nil || len(now.Claims) != 1 || now.Claims[0].Quarantined == "" {

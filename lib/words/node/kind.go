@@ -24,17 +24,12 @@ type PartKind struct {
 	// WholeIfOne says that in exclusive mode a job that has the only slot has the whole HCA, and its
 	// interface besides.
 	WholeIfOne bool
-
-	// FirstNote is the kind of the note that comes before all others about such a part, and WithoutNote is what nobody
-	// knows without it. Empty: there is no such note, as about slots.
-	FirstNote, WithoutNote string
 }
 
 // kinds lists all kinds of parts.
 var kinds = []PartKind{
 	{
 		Name: "vf", Title: "VF", Number: func(id ID) string { return id.VF }, Keys: []string{"vf"},
-		FirstNote: "vf", WithoutNote: "what its PF did for it is not known",
 	},
 	{Name: "macvlan", Keys: []string{"network"}, OnEthernet: true},
 	{Name: "ipvlan", Keys: []string{"network"}, OnEthernet: true},

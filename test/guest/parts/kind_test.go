@@ -37,7 +37,6 @@ func addFake() (remove func()) {
 	forget := step.Add("fake", "vf", func() step.Step { return new(dummy) })
 	drop := part.Add(node.PartKind{
 		Name: "fake", Title: "FAKE", Number: func(id node.ID) string { return id.VF },
-		FirstNote: "fake", WithoutNote: "what was faked is not known",
 	}, fake{})
 	return func() { drop(); forget() }
 }
@@ -239,11 +238,11 @@ func lostFake(t *testing.T, before string) {
 	t.Helper()
 	mustFake(t, "prolog")
 	vm.Run(t, fmt.Sprintf(`sed -i '/"kind":"fake"/s/./x/' /run/gresnet/jobs/%d/journal`, fakeJob))
-	if out, code, _ := faked(t, "epilog", 0); code == 0 || !strings.Contains(out, "what was faked is not known") {
+	if out, code, _ := faked(t, "epilog", 0); code == 0 || !strings.Contains(out, "journal damaged: ") {
 		t.Errorf("of a lost note the epilog says, exit code %d:\n%s", code, out)
 	}
 	out := mustFake(t, "status")
-	if !regexp.MustCompile(`(?s)"vf": "1".*"quarantined": "[^"]*what was faked is not known`).MatchString(out) {
+	if !regexp.MustCompile(`(?s)"vf": "1".*"quarantined": "[^"]*journal damaged: `).MatchString(out) {
 		t.Errorf("status says\n%s", out)
 	}
 	vm.Run(t, "ip link del fake1")
