@@ -127,18 +127,16 @@ func (n *Host) usedNow(t table.Table, name string) error {
 		return err
 	}
 	defer u.Close()
-	if err := u.SearchFree(); err != nil {
-		return err
-	}
+	free := t.Unclaimed(nil)
 	for _, h := range t.HCAs {
-		if !means(name, h.Name, h.ID) {
+		if !means(name, h.Name, h.ID) || !slices.Contains(free, h.ID) {
 			continue
 		}
-		if by := u.Found(h.ID); by != "" {
+		if by := u.Of(h.ID); by != "" {
 			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "GN210 end that process; then jobs get the HCA without a release")
 		}
 	}
-	return nil
+	return u.Err
 }
 
 // releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at

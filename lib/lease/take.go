@@ -213,10 +213,8 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 	}
 	defer u.Close()
 	err = t.DoBy(t.claim, func() error {
-		return u.Repeat(func() (err error) {
-			p, err = t.claimLocked(ctx, wants, u)
-			return err
-		})
+		p, err = t.claimLocked(ctx, wants, u)
+		return err
 	})
 	return p, err
 }

@@ -16,11 +16,7 @@ import (
 //
 // If users make the kernel's list of users longer than can be read, it is rdma.ErrTooMany.
 func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
-	counted, err := v.counted(d)
-	if err != nil {
-		return nil, nil, err
-	}
-	holders, err := holders(d.Index, counted)
+	holders, err := v.Holders(d, time.Now().Add(poll.HolderList))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,25 +32,15 @@ func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
 	return foreign, pids, nil
 }
 
-// counted returns how much processes have of a device, nil if that was not counted. Most have none.
-func (v *View) counted(d Device) (*rdma.Uses, error) {
+// Users returns the processes that use a device, by pid, as far as they can be listed. Most devices have none.
+func (v *View) Users(d Device) (pids []int, err error) {
 	if err := v.dial(); err != nil {
 		return nil, err
 	}
-	uses, is, err := v.rdma.UsesOf(d.Index)
-	if err != nil || !is {
+	if uses, is, err := v.rdma.UsesOf(d.Index); err != nil || is && uses == (rdma.Uses{}) {
 		return nil, err
 	}
-	return &uses, nil
-}
-
-// Users returns the processes that use a device, by pid, as far as they can be listed.
-func (v *View) Users(d Device) (pids []int, err error) {
-	counted, err := v.counted(d)
-	if err != nil || counted != nil && *counted == (rdma.Uses{}) {
-		return nil, err
-	}
-	list, err := holders(d.Index, counted)
+	list, err := v.Holders(d, time.Now().Add(poll.HolderList))
 	if err != nil && !errors.Is(err, rdma.ErrTooMany) {
 		return nil, err
 	}
@@ -66,32 +52,32 @@ func (v *View) Users(d Device) (pids []int, err error) {
 	return pids, nil
 }
 
-// few users are listed however long that takes: on a machine with much to do it is no user who makes the list long.
-const few = 1024
+// few users are listed however long that takes, which is not long: on a machine with much to do it is no user who
+// makes the list long.
+const few = 16384
 
-// holders lists the users of a device by a connection of its own, which it leaves if these are many and it takes too long.
-func holders(index uint32, counted *rdma.Uses) ([]rdma.Holder, error) {
+// Holders lists who uses a device, by a connection of its own, which it leaves if these are many and it takes too
+// long: then it returns those that it has found, and rdma.ErrTooMany.
+func (v *View) Holders(d Device, until time.Time) ([]rdma.Holder, error) {
+	if err := v.dial(); err != nil {
+		return nil, err
+	}
+	var counted *rdma.Uses
+	if uses, is, err := v.rdma.UsesOf(d.Index); err != nil {
+		return nil, err
+	} else if is {
+		counted = &uses
+	}
 	conn, err := rdma.Dial()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	begun, listed := time.Now(), 0
-	return conn.Holders(index, counted, func(rdma.Holder) bool {
+	listed := 0
+	return conn.Holders(d.Index, counted, func(rdma.Holder) bool {
 		listed++
-		return listed <= few || time.Since(begun) < poll.HolderList
+		return listed <= few || time.Now().Before(until)
 	})
-}
-
-// Contexts returns the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection
-// of its own, which it leaves if there are too many.
-func (v *View) Contexts(index uint32, most int) ([]uint32, error) {
-	conn, err := rdma.Dial()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	return conn.Contexts(index, most)
 }
 
 // Uses counts the processes' objects of the RDMA devices, by the index.

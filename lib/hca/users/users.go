@@ -1,206 +1,133 @@
-// Package users says which processes of users use HCAs that no job has.
+// Package users says which processes of users use HCAs that no job has, as the kernel lists them.
 //
-// A process can be handed what another one has opened, and keep it longer than the job lasts: in
-// shared mode it would use the next job's HCA, in exclusive mode it can keep the kernel from moving
-// it. What this package finds is nowhere written down. Such an HCA is kept from jobs as long as it is
-// so, and whoever wants to know looks again. It is no fault of the node's, or any user could drain it.
-//
-// Users decide how long a search for such a process takes: so it is bounded, goes on in a process of its
-// own, and nobody who searches has the node lock. Where the lock is held, the kernel is asked for numbers
-// alone (Refresh). What the search does not find in time counts as used.
+// A process can keep what it has opened, or be handed what another one has opened, longer than the job lasts: in
+// shared mode it would use the next job's HCA, in exclusive mode it can keep the kernel from moving it. Such an HCA
+// is kept from jobs as long as that is so, and nothing of it is written down. It is no fault of the node's, or any
+// user could drain it.
 package users
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
 )
 
-// Look is a look at the processes of one moment.
+// Look is a look at the users of one moment: it asks the kernel once for each HCA, and no longer than
+// poll.HolderList for all of them, so it may be taken with the node lock held.
 type Look struct {
+	Err error // the first that came of the look
+
 	view  *scan.View
-	sys   fs.FS
-	run   *Run
-	table table.Folder
-	uses  map[uint32]rdma.Uses // by the index of the RDMA device
-	list  func(index uint32, most int) (contexts []uint32, err error)
-	found map[node.ID]answer   // by Search
-	tries int                  // searches
-	Asked map[node.ID]struct{} // what a search has to answer first
-	Err   error                // the first that came of a look
+	uses  map[uint32]rdma.Uses // by the index of the RDMA device; nil: not counted yet
+	until time.Time            // when long lists are left
+	said  map[node.ID]string
 }
 
-// answer is what a search found of an HCA.
-type answer struct {
-	contexts uint64   // how many it had then
-	listed   []uint32 // which, before the search began; empty if the kernel does not list them
-	text     string   // who uses it; empty: no user
-}
-
-// Run is what a run of a program has searched.
-type Run struct {
-	mutex sync.Mutex
-	spent time.Duration
-	found map[node.ID]answer
-}
-
-// Open begins a look by the node's /sys. A node without RDMA has nobody who uses it. Who asks Of or Counts
-// calls Refresh first.
-func Open(sys fs.FS, t table.Folder, run *Run) (*Look, error) {
+// Open begins a look by the node's /sys. A node without RDMA has nobody who uses it.
+func Open(sys fs.FS) (*Look, error) {
 	v, err := scan.Open(sys, scan.NewKnown())
 	if err != nil {
 		return nil, err
 	}
-	return &Look{view: v, sys: sys, run: run, table: t, list: v.Contexts, found: map[node.ID]answer{}}, nil
+	return &Look{view: v, said: map[node.ID]string{}}, nil
 }
 
 // Close ends the look.
-func (u *Look) Close() {
-	if u.view != nil {
-		u.view.Close()
-	}
-}
+func (u *Look) Close() { u.view.Close() }
 
-// Refresh asks the kernel how much of each HCA is used now.
-func (u *Look) Refresh() (err error) {
-	u.Asked = map[node.ID]struct{}{}
-	if u.view == nil {
-		return nil
-	}
-	if u.uses, err = u.view.Uses(); errors.Is(err, rdma.ErrNoRDMA) {
-		err = nil
-	}
-	return err
-}
-
-// maxTries bounds the searches of a look. The HCA of a user who makes each of them out of date counts as
-// used.
-const maxTries = 3
-
-// errSearch means that a search is to answer first, without the node lock.
-var errSearch = errors.New("it is not known yet who uses the HCAs")
-
-// Fault is the first error of the look, or errSearch if Of was asked what it does not know.
-func (u *Look) Fault() error {
-	if u.Err == nil && len(u.Asked) > 0 {
-		return errSearch
-	}
-	return u.Err
-}
-
-// Repeat calls pick, which asks Of with the node lock, and searches without it as often as pick must know
-// more.
-func (u *Look) Repeat(pick func() error) error {
-	for {
-		err := pick()
-		if !errors.Is(err, errSearch) {
-			return err
-		}
-		if err := u.SearchFree(); err != nil {
-			return err
-		}
-	}
-}
-
-// SearchFree searches for who uses HCAs that no job has. What becomes free meanwhile it leaves out.
-func (u *Look) SearchFree() error {
-	if u.view == nil {
-		return nil
-	}
-	t, err := u.table.Read()
-	if err != nil {
-		return err
-	}
-	u.search(t.Unclaimed(slices.Collect(maps.Keys(u.Asked))))
-	return u.Err
-}
-
-// Of says who uses an HCA, nothing if no user does, or it is not in the root namespace. It searches for
-// nobody: what a search has to answer first is in Asked then, and counts as used.
-//
-// What a search has said of an HCA holds as long as the HCA has the contexts that it had before the search.
-// A connection that comes after the search could come just as well after the claim, and gives nobody a part
-// of the HCA.
+// Of says who uses an HCA, nothing if no user does, or it is not in the root namespace.
 func (u *Look) Of(id node.ID) string {
 	id = id.Whole()
-	d, uses, err := u.device(id)
-	if err != nil {
-		return ""
+	by, known := u.said[id]
+	if known || u.view == nil || u.Err != nil {
+		return by
 	}
-	return u.judge(id, d.Index, uses)
+	by, err := u.of(id)
+	if err != nil && !errors.Is(err, scan.ErrNotFound) && !errors.Is(err, rdma.ErrNoRDMA) {
+		u.Err = fmt.Errorf("look who uses HCA %s: %w", id, err)
+	}
+	u.said[id] = by
+	return by
 }
 
-func (u *Look) judge(id node.ID, index uint32, uses rdma.Uses) string {
-	if uses == (rdma.Uses{}) {
-		return ""
+// count counts how much of each HCA is used, which is one answer for all. Mostly nothing is.
+func (u *Look) count() (used bool, err error) {
+	if u.uses == nil {
+		u.until = time.Now().Add(poll.HolderList)
+		u.uses, err = u.view.Uses()
 	}
-	a, is := u.found[id]
-	if is && a.contexts == uses.Contexts && (a.text != "" || u.same(a, index)) {
-		return a.text
-	}
-	if u.tries < maxTries {
-		u.Asked[id] = struct{}{}
-	}
-	return "a process that was not found, since others began and ended to use it,"
-}
-
-// same tells whether an HCA has the contexts that it had before a search: as many others could have come in
-// the place of those. It reads no more than are to be there, which are all root's.
-func (u *Look) same(a answer, index uint32) bool {
-	if len(a.listed) == 0 {
-		return true
-	}
-	now, err := u.list(index, len(a.listed))
-	return err == nil && slices.Equal(now, a.listed)
-}
-
-// Counts tells whether an HCA counts as used, without a search: by the last one of the run, or else by the
-// pids that the kernel lists.
-func (u *Look) Counts(id node.ID) bool {
-	id = id.Whole()
-	d, uses, err := u.device(id)
-	if err != nil || uses == (rdma.Uses{}) {
-		return false
-	}
-	if a, is := u.run.last(id); is && a.contexts == uses.Contexts {
-		return a.text != ""
-	}
-	pids, err := u.view.Users(d)
-	isUsers := func(pid int) bool {
-		_, uid, err := proc.UserOf(pid)
-		return err == nil && uid != 0
-	}
-	return err != nil || slices.ContainsFunc(pids, isUsers) || len(pids) == 0 && uses.Contexts > 0
-}
-
-// Found returns who uses an HCA by the last search that was about it.
-func (u *Look) Found(id node.ID) string { return u.found[id.Whole()].text }
-
-// device finds an HCA's device, and how much of it is used.
-func (u *Look) device(id node.ID) (scan.Device, rdma.Uses, error) {
-	used := false
 	for _, uses := range u.uses {
 		used = used || uses != rdma.Uses{}
 	}
-	if !used || u.Err != nil {
-		return scan.Device{}, rdma.Uses{}, u.Err
+	return used, err
+}
+
+// of looks twice if a process that the kernel names has ended since: it may have been about to end, or its
+// descriptor may be another one's now.
+func (u *Look) of(id node.ID) (by string, err error) {
+	if used, err := u.count(); err != nil || !used {
+		return "", err
 	}
 	d, err := u.view.Find(id)
-	if err != nil {
-		if !errors.Is(err, scan.ErrNotFound) {
-			u.Err = fmt.Errorf("look who uses HCA %s: %w", id, err)
-		}
-		return scan.Device{}, rdma.Uses{}, err
+	if err != nil || u.uses[d.Index] == (rdma.Uses{}) {
+		return "", err
 	}
-	return d, u.uses[d.Index], nil
+	ended := true
+	for range 2 {
+		var holders []rdma.Holder
+		holders, err = u.view.Holders(d, u.until)
+		if by, ended = who(holders); by != "" || !ended {
+			break
+		}
+	}
+	switch {
+	case by == "" && errors.Is(err, rdma.ErrTooMany):
+		return "processes that are too many to be listed", nil
+	case errors.Is(err, rdma.ErrTooMany):
+		return by, nil
+	case by == "" && ended && err == nil:
+		return handedOn, nil
+	}
+	return by, err
+}
+
+// handedOn is a process that the kernel does not name: the one that it would name has ended. The kernel does not say
+// which descriptor a context has, so no process of root's that has the HCA open, too, speaks for the user.
+const handedOn = "a process that was handed a descriptor, and is not found,"
+
+// some is how many users of an HCA are named.
+const some = 3
+
+// who names users among the holders of an HCA. Root's programs are the site's affair. ended tells that a process
+// which the kernel names is not there any more.
+func who(holders []rdma.Holder) (by string, ended bool) {
+	var named []string
+	handed := false
+	for _, h := range holders {
+		handed = handed || h == rdma.Holder{}
+		if h.PID == 0 {
+			continue
+		}
+		p, uid, err := proc.UserOf(int(h.PID))
+		switch {
+		case err != nil:
+			ended = true
+		case uid != 0 && len(named) == some:
+			return strings.Join(named, ", ") + " and others", ended
+		case uid != 0:
+			named = append(named, fmt.Sprintf("%s of user %d", p, uid))
+		}
+	}
+	if len(named) == 0 && handed {
+		return handedOn, ended
+	}
+	return strings.Join(named, ", "), ended
 }

@@ -136,3 +136,15 @@ func isInside(pid int, namespace string) bool {
 		return err == nil && fmt.Sprintf("%d:%d", st.Dev, st.Ino) == namespace
 	})
 }
+
+// numbers returns the names in a folder that are numbers.
+func numbers(folder string) (list []int, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return list, err
+}

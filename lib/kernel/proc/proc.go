@@ -1,7 +1,6 @@
 // Package proc looks at the node's processes: whether a job still runs here, who is inside its network
-// namespace, who has a device open. It asks neither Slurm's daemons nor its files, whose places a site
-// chooses. A look at all processes is as long as users like, so a process of its own does it, for a
-// bounded time.
+// namespace. It asks neither Slurm's daemons nor its files, whose places a site chooses. A look at all
+// processes is as long as users like, so a process of its own does it, for a bounded time.
 package proc
 
 import (

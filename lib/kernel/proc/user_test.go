@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"gresnet/lib/kernel/proc"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
@@ -78,47 +76,4 @@ func TestAProcessThatBecameRootIsItsUsersAndNoStepWhateverItsTitle(t *testing.T)
 			t.Errorf("of what user %d runs these are steps: %v, %v", by, steps, err)
 		}
 	}
-}
-
-func TestWhoHasADeviceOpenIsFoundByItsNumberWhereverItsNodeIs(t *testing.T) {
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root to make device nodes")
-	}
-	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	for name, minor := range map[string]uint32{"uverbs7": 7, "rdma_cm": 5} { // /dev/full, /dev/zero
-		if err := unix.Mknod(at(name), unix.S_IFCHR|0o600, int(unix.Mkdev(1, minor))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(os.WriteFile(at("uverbs1"), nil, 0o600), os.Symlink("/dev/full", at("uverbs2"))); err != nil {
-		t.Fatal(err)
-	}
-	hold := func(node string) int {
-		return start(t, "sh", "-c", `exec 3<"$0"; rm "$0"; exec cat /proc/self/comm -`, at(node))
-	}
-	opener := hold("uverbs7")
-	others := []int{hold("rdma_cm"), hold("uverbs1"), hold("uverbs2")}
-	found, _ := openers(t, proc.Number{Major: 1, Minor: 7})
-	if !slices.Contains(found, opener) {
-		t.Errorf("found %v, wanted %d", found, opener)
-	}
-	for _, pid := range others {
-		if slices.Contains(found, pid) {
-			t.Errorf("process %d has another file open", pid)
-		}
-	}
-}
-
-// openers returns the processes that have a device open, and how many links of descriptors were read to find them.
-func openers(t *testing.T, device proc.Number) (pids []int, links int) {
-	t.Helper()
-	o := proc.Openers{Devices: []proc.Number{device}, At: func(int, int) {}, See: func(pid int, _ proc.Number) bool {
-		pids = append(pids, pid)
-		return true
-	}}
-	if err := o.Look(); err != nil {
-		t.Fatal(err)
-	}
-	return pids, proc.Links(&o)
 }

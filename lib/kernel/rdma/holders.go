@@ -50,7 +50,6 @@ const (
 	attrResPID         = 28
 	attrResKernName    = 29
 	attrResDestination = 34
-	attrResContextID   = 64
 )
 
 // Uses counts what processes have of a device: contexts, of which a process has one for all else that it
@@ -101,37 +100,6 @@ func usesIn(a netlink.Attributes) (u Uses, err error) {
 	return u, err
 }
 
-// ErrNoContexts means that the kernel counts contexts and does not list them.
-var ErrNoContexts = errors.New("the kernel does not list contexts")
-
-// Contexts returns the numbers of a device's contexts. The kernel gives none twice. There are so many at most,
-// or it is ErrTooMany; the connection is to be closed then.
-func (c *Conn) Contexts(index uint32, most int) (ids []uint32, err error) {
-	err = c.socket.Each(clientNldev<<10|cmdResContexts, unix.NLM_F_DUMP, 0, ofDevice(index), func() { ids = nil }, func(answer []byte) error {
-		attributes, err := netlink.Parse(answer)
-		if err != nil {
-			return err
-		}
-		err = entries(attributes.Value(contexts.table), func(entry netlink.Attributes) {
-			ids = append(ids, uint32(entry.Number(attrResContextID)))
-		})
-		if err == nil && len(ids) > most {
-			return netlink.ErrStop
-		}
-		return err
-	})
-	switch {
-	case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP):
-		return nil, ErrNoContexts
-	case errors.Is(err, netlink.ErrStop):
-		return nil, ErrTooMany
-	case err != nil:
-		return nil, fmt.Errorf("list the contexts of RDMA device %d: %w", index, err)
-	}
-	slices.Sort(ids)
-	return ids, nil
-}
-
 // ErrTooMany means that the users of a device were not listed to the end.
 var ErrTooMany = errors.New("the kernel's list of its users is too long")
 
@@ -150,6 +118,10 @@ func (c *Conn) Holders(index uint32, counted *Uses, goOn func(Holder) bool) ([]H
 			return r.read(answer, found, goOn)
 		})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+			// Before Linux 5.14 the kernel counts contexts and does not list them: who has one and nothing else is not told.
+			if r == contexts && counted != nil && counted.Contexts > processes(found) {
+				found[Holder{}] = true
+			}
 			continue // a kernel that does not tell of this resource
 		}
 		if errors.Is(err, netlink.ErrStop) {
@@ -163,6 +135,16 @@ func (c *Conn) Holders(index uint32, counted *Uses, goOn func(Holder) bool) ([]H
 	return slices.SortedFunc(maps.Keys(found), func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Kernel, b.Kernel))
 	}), failed
+}
+
+// processes counts the processes among holders.
+func processes(found map[Holder]bool) (n uint64) {
+	for h := range found {
+		if h.PID != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // read reads one message of a dump.

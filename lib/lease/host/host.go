@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"gresnet/lib/hca/gpu"
-	"gresnet/lib/hca/users"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state"
@@ -48,8 +47,7 @@ type Host struct {
 	// nil: nobody wants to know.
 	Timed func(what string, took time.Duration)
 
-	searched users.Run
-	gpus     gpu.Numbers
+	gpus gpu.Numbers
 }
 
 // Slurm is what Slurm calls the node, and where its configuration is.

@@ -25,7 +25,7 @@ type Picked struct {
 // Jobs is how many jobs the node can have at one time: each has an HCA, or a part of one.
 func (p Picked) Jobs() int { return len(p.mapping) }
 
-// Pick claims HCAs for a job in the table. It is users.Look.Fault if it must know more of who uses HCAs.
+// Pick claims HCAs for a job in the table.
 func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look) (p Picked, err error) {
 	if p.mapping, err = n.Mapped(t); err != nil {
 		return Picked{}, claimFault(j.ID, err)
@@ -35,15 +35,12 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look)
 		return Picked{}, claimFault(j.ID, err)
 	}
 	p.topology = topology
-	if err := u.Refresh(); err != nil {
-		return Picked{}, claimFault(j.ID, err)
-	}
 	if n.Config.Slurm.Index == config.IndexNear {
 		wants = gres.Nearer(wants, p.mapping, heldOrUsed(t, u), near)
 	}
 	p.Entries, err = gres.Choose(wants, p.mapping, heldOrUsed(t, u), near)
 	p.Passed = gres.PassedOver(wants, p.mapping, heldOrUsed(t, u))
-	if err := cmp.Or(u.Fault(), err); err != nil {
+	if err := cmp.Or(u.Err, err); err != nil {
 		return Picked{}, claimFault(j.ID, err)
 	}
 	for i, e := range p.Entries {
@@ -113,14 +110,8 @@ func HoldersIn(t *table.Table) func(node.ID) (gres.Holder, bool) {
 	}
 }
 
-// Users begins a look at the processes that use free HCAs. Where the site lets users have these, who
-// has one is no reason to keep it from jobs: then the look finds nobody.
-func (n *Host) Users() (*users.Look, error) {
-	if n.Config.Access.Host == config.Open {
-		return &users.Look{}, nil
-	}
-	return users.Open(n.Sys, n.Table(), &n.searched)
-}
+// Users begins a look at the processes that use free HCAs.
+func (n *Host) Users() (*users.Look, error) { return users.Open(n.Sys) }
 
 // heldOrUsed returns a function that says who holds an HCA by the table, or whose process uses it.
 func heldOrUsed(t *table.Table, u *users.Look) func(node.ID) (gres.Holder, bool) {

@@ -279,14 +279,23 @@ func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 		return
 	}
 	defer u.Close()
-	if err := u.SearchFree(); err != nil {
+	t, err := n.Table().Read()
+	if err != nil {
 		n.Notice(job, "%s", err)
+		return
 	}
 	used := map[node.ID]string{}
+	free := t.Unclaimed(slices.Clone(hcas))
 	for _, id := range hcas {
-		if by := u.Found(id); by != "" {
+		if !slices.Contains(free, id) {
+			continue // another job has it by now
+		}
+		if by := u.Of(id); by != "" {
 			used[id] = gres.Holder{User: by}.String()
 		}
+	}
+	if u.Err != nil {
+		n.Notice(job, "%s", u.Err)
 	}
 	n.TellQuarantines(job, used)
 }

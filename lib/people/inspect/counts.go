@@ -84,12 +84,9 @@ func Count(n *host.Host) (Counts, error) {
 		return c, err
 	}
 	defer u.Close()
-	if err := u.Refresh(); err != nil {
-		return c, err
-	}
 	for _, h := range hcas {
 		state := StateOf(h)
-		if h.Claim == nil && h.ID != (node.ID{}) && !othersHave(hcas, h.ID) && u.Counts(h.ID) {
+		if h.Claim == nil && h.ID != (node.ID{}) && !othersHave(hcas, h.ID) && u.Of(h.ID) != "" {
 			state = Quarantined
 		}
 		c.HCAs[state]++

@@ -51,11 +51,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 		return nil, err
 	}
 	defer u.Close()
-	var p host.Picked
-	err = u.Repeat(func() (err error) {
-		p, err = n.Pick(&t, j, wants, u)
-		return err
-	})
+	p, err := n.Pick(&t, j, wants, u)
 	if err != nil {
 		return nil, err
 	}

@@ -230,13 +230,10 @@ func markUsed(n *host.Host, hcas []report.HCA) error {
 		return err
 	}
 	defer u.Close()
-	if err := u.SearchFree(); err != nil {
-		return err
-	}
 	for i := range hcas {
-		if h := &hcas[i]; h.Claim == nil && h.ID != (node.ID{}) {
-			h.User = u.Found(h.ID)
+		if h := &hcas[i]; h.Claim == nil && h.ID != (node.ID{}) && !othersHave(hcas, h.ID) {
+			h.User = u.Of(h.ID)
 		}
 	}
-	return nil
+	return u.Err
 }

@@ -104,10 +104,7 @@ const (
 	// users' own file servers about users' files.
 	NamespaceSearch = 30 * time.Second
 	NamespaceLook   = 5 * time.Second
-	// UserSearch: a search for the users of an HCA, who can hold it up, and all searches of a run.
-	UserSearch   = 5 * time.Second
-	UserSearches = 10 * time.Second
-	// HolderList: a list of one device's users. Users decide how long it is.
+	// HolderList: a list of one device's users, or of all that no job has. Users decide how long it is.
 	HolderList = time.Second
 	// ProcessLook: a look at all processes. Users have as many as they like.
 	ProcessLook = 10 * time.Second

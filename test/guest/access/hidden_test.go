@@ -3,7 +3,6 @@ package access
 import (
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -63,10 +62,9 @@ func TestRootsProcessesDoNotHideAUsersContext(t *testing.T) {
 	vm.Must(t, "prolog", inPartition(900070, "first"))
 	process := exec.Command("sh", "-c", `exec 3<"$0"; exec cat /proc/self/comm -`, "/dev/infiniband/"+node)
 	rootsEnds := standin.Start(t, process)
-	roots := strconv.Itoa(process.Process.Pid)
 	pid := held(t, "hide", "alice", "/proc/1/ns/net", "900070", node)
 	vm.Must(t, "epilog", inPartition(900070, "first"))
-	isKept(t, first, roots)
+	isKept(t, first, handedOn)
 	ends(t, pid)
 	isFree(t)
 
@@ -74,7 +72,7 @@ func TestRootsProcessesDoNotHideAUsersContext(t *testing.T) {
 	vm.Must(t, "prolog", inPartition(900070, "first"))
 	pid = held(t, "become", "alice", "/proc/1/ns/net", "900070", node)
 	vm.Must(t, "epilog", inPartition(900070, "first"))
-	isKept(t, first, pid)
+	isKept(t, first, ofPID(pid))
 	vm.Run(t, "pkill -9 -u alice || true")
 	ends(t, pid) // only then its child, which was alice's, is no zombie any more
 	vm.Run(t, "while pgrep -u alice >/dev/null; do sleep 0.1; done")

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/test/crowd"
 	"gresnet/test/fusetest"
 	"gresnet/test/guest/vm"
 )
@@ -62,16 +61,11 @@ func init() {
 		use(blockInRDMACM(int(device.Fd()), os.Getenv("GRESNET_PAGE")))
 	case "listen":
 		use(listen(int(device.Fd()), number("GRESNET_SERVERS")))
-	case "crowd":
-		c, err := crowd.Parse(os.Getenv("GRESNET_CROWD"))
-		use(err)
-		use(context(int(device.Fd())))
-		use(c.Gather(int(device.Fd())))
 	default: // the GID of a port
 		use(resolveIB(int(device.Fd()), what))
 	}
 	fmt.Println("holds", holder)
-	if what == "hand" || what == "hide" || what == "crowd" {
+	if what == "hand" || what == "hide" {
 		os.Exit(0)
 	}
 	time.Sleep(time.Hour)
@@ -216,9 +210,15 @@ func held(t *testing.T, how, user, namespace, job, node string) string {
 // heldWith is held for a program that takes more of its environment, and that others end.
 func heldWith(t *testing.T, how, user, namespace, job, node string) string {
 	t.Helper()
+	return heldIn(t, how, user, namespace, "/run/gresnet/jobs/"+job+"/dev", node)
+}
+
+// heldIn is heldWith for a device in a folder.
+func heldIn(t *testing.T, how, user, namespace, folder, node string) string {
+	t.Helper()
 	probe := vm.ProbeProgram(t)
 	vm.Run(t, "rm -f /tmp/held; touch /tmp/held; chmod 666 /tmp/held")
-	program := strings.TrimSpace(vm.Run(t, "exec 3</run/gresnet/jobs/"+job+"/dev; nsenter --net="+namespace+" setpriv --reuid "+user+" --regid "+user+" --init-groups env GRESNET_HOLD="+how+" GRESNET_NODE=/proc/self/fd/3/"+node+" setsid "+probe+" >/tmp/held 2>&1 </dev/null & echo $!"))
+	program := strings.TrimSpace(vm.Run(t, "exec 3<"+folder+"; nsenter --net="+namespace+" setpriv --reuid "+user+" --regid "+user+" --init-groups env GRESNET_HOLD="+how+" GRESNET_NODE=/proc/self/fd/3/"+node+" setsid "+probe+" >/tmp/held 2>&1 </dev/null & echo $!"))
 	var pid string
 	// A program that hands the device on has it, too, until it ends.
 	vm.Eventually(t, "the process has the device", func() bool {
@@ -245,24 +245,29 @@ func status(t *testing.T) string {
 	return vm.Run(t, vm.Repo()+"/bin/gresnet status")
 }
 
+// ofPID names a process in what is said of who uses an HCA; handedOn is said of one that the kernel does not name.
+func ofPID(pid string) string { return "(pid " + pid + ")" }
+
+const handedOn = "a process that was handed a descriptor"
+
 // isKept holds an HCA to be kept from jobs while a user's process uses it, which status and
 // a refused job name.
-func isKept(t *testing.T, name, pid string) {
+func isKept(t *testing.T, name, by string) {
 	t.Helper()
 	said := status(t)
-	if !regexp.MustCompile(`(?s)` + name + ` \([^)]*\) is quarantined:\n  no job has it, but [^\n]*\(pid ` + pid + `\)`).MatchString(said) {
-		t.Errorf("status does not say that process %s uses %s:\n%s", pid, name, said)
+	if !regexp.MustCompile(`(?s)` + name + ` \([^)]*\) is quarantined:\n  no job has it, but [^\n]*` + regexp.QuoteMeta(by)).MatchString(said) {
+		t.Errorf("status does not say that %s uses %s:\n%s", by, name, said)
 	}
-	if out, code := vm.Command(t, "gresnet release "+name); code != 1 || !strings.Contains(out, "(pid "+pid+")") {
+	if out, code := vm.Command(t, "gresnet release "+name); code != 1 || !strings.Contains(out, by) {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	vm.Must(t, "prolog", inPartition(900071, "any"))
 	if claims := vm.Claims(t, "900071"); claims == "" || strings.Contains(claims, name) {
-		t.Errorf("a job that any HCA will do for got %q while process %s uses %s", claims, pid, name)
+		t.Errorf("a job that any HCA will do for got %q while %s uses %s", claims, by, name)
 	}
 	vm.Must(t, "epilog", inPartition(900071, "any"))
 	vm.Must(t, "prolog", inPartition(900072, "all"))
-	if env := vm.Run(t, "cat /run/gresnet/jobs/900072/env"); !strings.Contains(env, "GRESNET_REFUSED=") || !strings.Contains(env, "(pid "+pid+")") {
+	if env := vm.Run(t, "cat /run/gresnet/jobs/900072/env"); !strings.Contains(env, "GRESNET_REFUSED=") || !strings.Contains(env, by) {
 		t.Errorf("a job that needs %s has the lease\n%s", name, env)
 	}
 	vm.Must(t, "epilog", inPartition(900072, "all"))
@@ -291,7 +296,11 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 		vm.Must(t, "prolog", inPartition(900070, "first"))
 		pid := held(t, how, "alice", "/proc/1/ns/net", "900070", node)
 		vm.Must(t, "epilog", inPartition(900070, "first"))
-		isKept(t, first, pid)
+		by := ofPID(pid)
+		if how == "hand" {
+			by = handedOn
+		}
+		isKept(t, first, by)
 		if how == hostile {
 			isPlain(t, "status", status(t))
 			out, _ := vm.Command(t, "gresnet status --json")
@@ -306,6 +315,21 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 		ends(t, pid)
 		isFree(t)
 	}
+	vm.Same(t, before)
+}
+
+func TestAFreeHCAThatAUsersProcessUsesIsPassedOverWhereUsersMayOpenIt(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	hasPolicies(t, "\n[access]\nhost = \"open\"\n")
+	before := vm.Picture(t)
+	first := vm.ByIndex(t)[0]
+	node := vm.UverbsOf(t, first)
+	vm.Run(t, "chmod 666 /dev/infiniband/"+node)
+	pid := heldIn(t, "stay", "alice", "/proc/1/ns/net", "/dev/infiniband", node)
+	t.Cleanup(func() { ends(t, pid) })
+	isKept(t, first, ofPID(pid))
+	ends(t, pid)
+	isFree(t)
 	vm.Same(t, before)
 }
 
