@@ -56,23 +56,23 @@ func TestNobodyReachesAJobByAConnectionOfTheJobThatHadItsAddressBefore(t *testin
 	c.serve(j1, "j1", "0.0.0.0", "8080")
 	holds(t, j1)
 	c.check(
-		call{what: "the job calls a host", path: j1, to: "udp 203.0.113.9 9000", want: "refused", more: "own=5003"},
+		call{what: "the job calls a host", path: j1, to: "udp 203.0.113.9 9000", want: "refused", more: "own=17003"},
 		call{what: "its user on the node by UDP", path: n1, to: "udp 198.19.0.1 8080", want: "j1<198.19.0.0", more: "own=5001 uid=1000"},
 		call{what: "its user on the node by TCP", path: n1, to: "tcp 198.19.0.1 7000", want: "held", more: "own=5002 uid=1000"},
 	)
-	c.serve(j1, "j1", "0.0.0.0", "5003")
-	c.check(call{what: "the host calls the job", path: c.inet.Path, to: "udp 10.9.0.1 5003", want: "j1<203.0.113.9", more: "own=9000"})
+	c.serve(j1, "j1", "0.0.0.0", "17003")
+	c.check(call{what: "the host calls the job", path: c.inet.Path, to: "udp 10.9.0.1 17003", want: "j1<203.0.113.9", more: "own=9000"})
 	c.both(jobJ, "epilog")
 
 	c.both(jobK, "prolog")
 	k1 := c.job(jobK, 0)
-	c.serve(k1, "k1", "0.0.0.0", "8080", "5003")
+	c.serve(k1, "k1", "0.0.0.0", "8080", "17003")
 	holds(t, k1)
 	c.check(
 		call{what: "the job's user on the node", path: n1, to: "udp 198.19.0.1 8080", want: "k1<198.19.0.0", more: "uid=1001"},
 		call{what: "the former job's user by UDP", path: n1, to: "udp 198.19.0.1 8080", want: "Operation not permitted", more: "own=5001 uid=1000"},
 		call{what: "the former job's user by TCP", path: n1, to: "tcp 198.19.0.1 7000", want: "silence", more: "own=5002 uid=1000"},
-		call{what: "a host that the former job has called", path: c.inet.Path, to: "udp 10.9.0.1 5003", want: "refused", more: "own=9000"},
+		call{what: "a host that the former job has called", path: c.inet.Path, to: "udp 10.9.0.1 17003", want: "silence", more: "own=9000"},
 	)
 	c.both(jobK, "epilog")
 	c.same()

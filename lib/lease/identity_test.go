@@ -118,6 +118,12 @@ func (c *cluster) serve(path, name, address string, ports ...string) {
 	c.start(path, append([]string{"serve", name, address}, ports...)...)
 }
 
+// squat runs servers of a user in a namespace till the test ends.
+func (c *cluster) squat(path, name string, ports ...string) {
+	c.t.Helper()
+	c.start(path, append([]string{"squat", "1001", name, "0.0.0.0"}, ports...)...)
+}
+
 // start runs echo.py in a namespace till the test ends, or end is called.
 func (c *cluster) start(path string, arguments ...string) (end func()) {
 	c.t.Helper()
@@ -355,17 +361,20 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 		call{what: "slurmctld at the other job", path: c.h.Path, to: "tcp 10.9.0.1 " + blockK, want: "k1<10.9.0.99"},
 		call{what: "slurmd of a peer node", path: n2, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0"},
 		call{what: "slurmd of a node that the job does not have", path: c.inet.Path, to: "tcp 10.9.0.1 " + blockK, want: "k1<203.0.113.10", more: "src=203.0.113.10"},
-		call{what: "slurmctld at a port of a block where the node listens", path: c.h.Path, to: "tcp 10.9.0.1 17501", want: "n1<10.9.0.99"},
-		call{what: "root of a node without slurmctld", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "refused"},
-		call{what: "slurmctld by UDP", path: c.h.Path, to: "udp 10.9.0.1 " + blockJ, want: "refused"},
+		call{what: "slurmctld at a port of a block where the node listens by now", path: c.h.Path, to: "tcp 10.9.0.1 17501", want: "j1<10.9.0.99"},
+		call{what: "root of a node without slurmctld", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "silence"},
+		call{what: "slurmctld by UDP", path: c.h.Path, to: "udp 10.9.0.1 " + blockJ, want: "silence"},
 		call{what: "slurmctld at another port of the job's", path: c.h.Path, to: "tcp 10.9.0.1 8080", want: "refused"},
 		call{what: "slurmctld at a port of nobody's", path: c.h.Path, to: "tcp 10.9.0.1 22", want: "refused"},
-		call{what: "somebody else", path: c.inet.Path, to: "tcp 10.9.0.1 " + blockJ, want: "refused"},
-		call{what: "a user of the node", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "refused", more: "uid=65534"},
+		call{what: "somebody else", path: c.inet.Path, to: "tcp 10.9.0.1 " + blockJ, want: "silence"},
+		call{what: "a user of the node", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "silence", more: "uid=65534"},
 		call{what: "a user of the node at the uplink", path: n1, to: "tcp 198.19.0.1 8080", want: "silence", more: "uid=65534"},
 		call{what: "the job's user there", path: n1, to: "tcp 198.19.0.1 8080", want: "j1<198.19.0.0", more: "uid=1000"},
-		call{what: "root there", path: n1, to: "udp 198.19.0.1 8080", want: "j1<198.19.0.0"},
-		call{what: "root at the other job", path: n1, to: "udp 198.19.0.2 8080", want: "k1<198.19.0.0"},
+		call{what: "root there", path: n1, to: "tcp 198.19.0.1 8080", want: "silence"},
+		call{what: "root there by UDP", path: n1, to: "udp 198.19.0.1 " + blockJ, want: "Operation not permitted"},
+		call{what: "root at its block", path: n1, to: "tcp 198.19.0.1 " + blockJ, want: "j1<198.19.0.0"},
+		call{what: "root at the other job's block", path: n1, to: "tcp 198.19.0.2 " + blockK, want: "k1<198.19.0.0"},
+		call{what: "root at the other job, outside of its block", path: n1, to: "tcp 198.19.0.2 " + blockJ, want: "silence"},
 		call{what: "another job at the uplink", path: k1, to: "tcp 198.19.0.1 8080", want: "silence"},
 		call{what: "another job there, bound", path: k1, to: "tcp 198.19.0.1 8080", want: "silence", more: "dev=uplink0"},
 	)
@@ -373,13 +382,13 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 	c.node[0].Run("sysctl -qw net.ipv4.ping_group_range='0 2147483647'")
 	c.check(
 		call{what: "a host at the uplink", path: c.h.Path, to: "tcp 198.19.0.1 8080", want: "silence"},
-		call{what: "slurmctld at another address of the node", path: c.h.Path, to: "tcp 10.2.0.1 " + blockJ, want: "refused"},
-		call{what: "another job at the block", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "refused", more: "uid=1000 dev=uplink0"},
+		call{what: "slurmctld at another address of the node", path: c.h.Path, to: "tcp 10.2.0.1 " + blockJ, want: "silence"},
+		call{what: "another job at the block", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "silence", more: "uid=1000 dev=uplink0"},
 		call{what: "another job at the block from another node", path: c.job(jobJ, 1), to: "tcp 10.9.0.1 " + blockK, want: "k1<198.19.0.0", more: "uid=1000 dev=uplink0"},
 		call{what: "a user of the node by the job's end", path: n1, to: "tcp 198.19.0.1 8080", want: "silence", more: "uid=65534 dev=job4711"},
 		call{what: "a user of the node by the job's end, to all", path: n1, to: "udp 224.0.0.1 8080", want: "Operation not permitted", more: "uid=65534 dev=job4711"},
 		call{what: "a user of the node by a ping", path: n1, to: "icmp 198.19.0.1 0", want: "Operation not permitted", more: "uid=65534"},
-		call{what: "root by a ping", path: n1, to: "icmp 198.19.0.1 0", want: "answers"},
+		call{what: "root by a ping", path: n1, to: "icmp 198.19.0.1 0", want: "Operation not permitted"},
 	)
 	for _, one := range []struct {
 		job  lawLease
@@ -419,15 +428,113 @@ func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
 		call{what: "root at the other job", path: n1, to: "tcp 10.9.0.1 " + blockK, want: "k1<198.19.0.0"},
 		call{what: "slurmctld, as SlurmUser", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0", more: "uid=1"},
 		call{what: "slurmctld at the peer's job", path: n1, to: "tcp 10.9.0.2 " + blockJ, want: "j2<198.19.0.0"},
-		call{what: "a user", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "refused", more: "uid=65534"},
-		call{what: "root where a program of the node listens", path: n1, to: "tcp 10.9.0.1 17501", want: "j1<198.19.0.0"},
-		call{what: "a user there", path: n1, to: "tcp 10.9.0.1 17501", want: "n1<10.9.0.1", more: "uid=65534"},
+		call{what: "a user", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "silence", more: "uid=65534"},
+		call{what: "root where a program of the node listens by now", path: n1, to: "tcp 10.9.0.1 17501", want: "j1<198.19.0.0"},
+		call{what: "a user there", path: n1, to: "tcp 10.9.0.1 17501", want: "silence", more: "uid=65534"},
 		call{what: "root at another port", path: n1, to: "tcp 10.9.0.1 8080", want: "refused"},
 		call{what: "a job at itself", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "j1<10.9.0.1"},
 	)
 	for _, l := range []lawLease{jobK, jobJ} {
 		c.both(l, "epilog")
 	}
+	c.same()
+}
+
+// Nobody keeps a user from any port, and in the job the port is free all the same.
+func TestWhatComesForAJobsPortsIsTheJobsWhoeverListensOnTheNode(t *testing.T) {
+	netnstest.Slow(t)
+	c := newCluster(t)
+	n1, n2 := c.node[0].Path, c.node[1].Path
+	c.squat(n1, "squatter", blockJ, "17501", blockK)
+	c.serve(c.h.Path, "h", "0.0.0.0", "80")
+	c.both(jobJ, "prolog")
+	j1 := c.job(jobJ, 0)
+	c.serve(j1, "j1", "0.0.0.0", blockJ)
+	c.squat(n1, "squatter", "17502")
+	for port, want := range map[string]string{blockJ: "j1<%s", "17501": "refused", "17502": "refused"} {
+		answer := func(seen string) string { return strings.ReplaceAll(want, "%s", seen) }
+		c.check(
+			call{what: "slurmctld", path: c.h.Path, to: "tcp 10.9.0.1 " + port, want: answer("10.9.0.99")},
+			call{what: "slurmd of a peer node", path: n2, to: "tcp 10.9.0.1 " + port, want: answer("198.19.0.0")},
+			call{what: "root of the node", path: n1, to: "tcp 10.9.0.1 " + port, want: "silence"},
+			call{what: "somebody else", path: c.inet.Path, to: "tcp 10.9.0.1 " + port, want: "silence"},
+			call{what: "slurmctld by UDP", path: c.h.Path, to: "udp 10.9.0.1 " + port, want: "silence"},
+			call{what: "the squatter by the loopback", path: n1, to: "tcp 127.0.0.1 " + port, want: "squatter<127.0.0.1", more: "uid=1001"},
+		)
+	}
+	c.check(
+		call{what: "slurmctld at a port of no job", path: c.h.Path, to: "tcp 10.9.0.1 " + blockK, want: "squatter<10.9.0.99"},
+		call{what: "a user of the node by TCP", path: n1, to: "tcp 10.9.0.99 80", want: "h<10.9.0.1", more: "uid=1001"},
+		call{what: "a user of the node by TCP from the block", path: n1, to: "tcp 10.9.0.99 80", want: "silence", more: "uid=1001 own=17600"},
+		call{what: "a user of the node by UDP from the block", path: n1, to: "udp 10.9.0.99 80", want: "Operation not permitted", more: "uid=1001 own=17601"},
+		call{what: "root from there", path: n1, to: "tcp 10.9.0.99 80", want: "h<10.9.0.1", more: "own=17602"},
+	)
+	c.both(jobJ, "epilog")
+	c.check(call{what: "slurmctld when the job has ended", path: c.h.Path, to: "tcp 10.9.0.1 17501", want: "squatter<10.9.0.99"})
+	c.same()
+}
+
+func TestAServiceOfTheNodeKeepsItsPortFromJobsAndAUserDoesNot(t *testing.T) {
+	netnstest.Slow(t)
+	c := newCluster(t)
+	c.squat(c.node[0].Path, "squatter", "18500", "20500")
+	c.serve(c.node[0].Path, "service", "0.0.0.0", "17000")
+	c.both(jobJ, "prolog")
+	c.both(jobK, "prolog")
+	for i, want := range map[int][2]string{0: {"18432\t20479", "20480\t22527"}, 1: {"16384\t18431", "18432\t20479"}} {
+		for at, l := range []lawLease{jobJ, jobK} {
+			if got := c.in(c.job(l, i), "", "cat", "/proc/sys/net/ipv4/ip_local_port_range"); got != want[at] {
+				t.Errorf("job %d has the ports %q on node%d, want %q", l.job, got, i+1, want[at])
+			}
+		}
+	}
+	c.check(kinds("slurmctld at the service", c.h.Path, "10.9.0.1 17000", "service<10.9.0.99")...)
+	for _, l := range []lawLease{jobK, jobJ} {
+		c.both(l, "epilog")
+	}
+	c.same()
+}
+
+// On a node that has slurmctld, too, the kernel chooses the ports of everybody's srun.
+func TestRootCallsTheSrunOfAUserAndNoJobWhereTheKernelChoosesPorts(t *testing.T) {
+	netnstest.Slow(t)
+	c := newCluster(t)
+	n1 := c.node[0].Path
+	c.node[0].Run("sysctl -qw net.ipv4.ip_local_port_range='17000 60999'")
+	c.before[0] = lawPicture(c.node[0])
+	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=node1(10.9.0.1)\n")
+	c.both(jobJ, "prolog")
+	j1 := c.job(jobJ, 0)
+	c.serve(j1, "j1", "0.0.0.0", blockJ, "61500")
+	c.squat(n1, "srun", blockJ)
+	c.check(
+		call{what: "root at a user's srun", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "srun<10.9.0.1"},
+		call{what: "root at the job's", path: n1, to: "tcp 10.9.0.1 61500", want: "j1<198.19.0.0"},
+		call{what: "a peer's slurmd at a user's srun", path: c.node[1].Path, to: "tcp 10.9.0.1 " + blockJ, want: "srun<10.9.0.2"},
+	)
+	c.both(jobJ, "epilog")
+	c.same()
+}
+
+// Whoever answers to a port of the node's reaches who has it there, and not a job that has sent from the same.
+func TestAJobDoesNotLeaveByAPortOfAService(t *testing.T) {
+	netnstest.Slow(t)
+	c := newCluster(t)
+	c.both(jobJ, "prolog")
+	j1 := c.job(jobJ, 0)
+	c.serve(c.node[0].Path, "service", "0.0.0.0", "5353")
+	c.serve(c.inet.Path, "inet", "0.0.0.0", "9000")
+	c.check(
+		call{what: "the job by UDP", path: j1, to: "udp 203.0.113.9 9000", want: "inet<10.9.0.1", more: "uid=1000 own=5353"},
+		call{what: "the job by TCP", path: j1, to: "tcp 203.0.113.9 9000", want: "inet<10.9.0.1", more: "uid=1000 own=5353"},
+		call{what: "the job by TCP to nobody", path: j1, to: "tcp 203.0.113.9 9001", want: "refused", more: "uid=1000 own=5353"},
+	)
+	c.serve(j1, "j1", "0.0.0.0", "5353")
+	c.check(
+		call{what: "the host by UDP", path: c.inet.Path, to: "udp 10.9.0.1 5353", want: "service<203.0.113.9", more: "own=9000"},
+		call{what: "the host by TCP", path: c.inet.Path, to: "tcp 10.9.0.1 5353", want: "service<203.0.113.9", more: "own=9001"},
+	)
+	c.both(jobJ, "epilog")
 	c.same()
 }
 

@@ -54,7 +54,7 @@ func (t *taking) networks(nodes *jobnet.Network) (*network.Overlay, *network.Upl
 	}
 	cpus, err := sysfs.CPUs(t.Host.Sys)
 	whole := t.job.Share.Whole(cpus) // it is false, too, if it needs the CPUs and they are not known
-	over := plan.Overlay(nodes, t.Host.Config.Overlay, up, whole)
+	over := plan.Overlay(nodes, t.Host.Config.Overlay, up)
 	if up != nil && t.Host.Config.Uplink.Inbound {
 		t.leadIn(up, whole, err)
 	}

@@ -31,6 +31,7 @@
 //
 // Slurm calls back: slurmd's steps connect to srun, and slurmctld wakes it, at the node's address and the
 // port that srun has told. So each job has a block of ports, which follows from the uplink's address and
-// needs no note. slurmd on the job's own node sees the uplink's address and calls that: a rule for what the
-// node itself sends cannot look whether a program of the node listens.
+// needs no note. What comes for it is the job's, whoever listens on the node: a user who listened there would
+// be taken for another's srun. The job also leaves by these ports, and nobody on the node does. slurmd on the
+// job's own node sees the uplink's address and calls that.
 package network

@@ -28,6 +28,9 @@ type Uplink struct {
 	NAT     bool       `json:"nat,omitempty"` // of veth: there may be an nftables table for it
 
 	Pool       jobnet.Pool        `json:"-"`
+	Block      virtual.Ports      `json:"-"` // the job's ports, inside and out; zero: it has no block
+	Few        virtual.Ports      `json:"-"` // those by which it leaves the node then; zero: by any
+	Root       []virtual.Ports    `json:"-"` // where root's processes on the node reach it
 	UID        uint32             `json:"-"` // the user whose processes on the node reach the job
 	Jobs       int                `json:"-"` // how many jobs the node can have at one time
 	Forwarding []table.Forwarding `json:"-"`
@@ -157,7 +160,13 @@ func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job in
 
 // leadOut makes the node forward answers to the job, and nothing else.
 func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
-	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Inbound: s.Inbound, Identity: s.identity(s.Calls)}
+	job := nft.Job{
+		Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Ports: s.ports(),
+		Inbound: s.Inbound, Identity: s.identity(s.Calls),
+	}
+	for _, p := range s.Root {
+		job.Root = append(job.Root, [2]int{p.First, p.Last})
+	}
 	if err := s.limit(&job); err != nil {
 		return err
 	}
@@ -172,6 +181,15 @@ func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
 		}
 	}
 	return err
+}
+
+// ports returns those from which the job sends.
+func (s *Uplink) ports() [2]int {
+	p := s.Block
+	if !p.Any() {
+		p = s.Few
+	}
+	return [2]int{p.First, p.Last}
 }
 
 // confine limits what the job sends to plain IPv4 from its address, which the tables of nftables then judge.
@@ -248,7 +266,7 @@ func (s *Uplink) configure(w *world.World) error {
 	u := s.link(w)
 	var err error
 	if s.Pool.Auto {
-		err = s.lead(u, s.called(w))
+		err = s.lead(u)
 	} else {
 		err = s.address(u)
 	}
@@ -278,7 +296,7 @@ func (s *Uplink) address(u virtual.Uplink) error {
 // lead adds routes by an interface without an address. The job is known by the node's address, or has
 // its own on the loopback: programs that tell each other the addresses of their interfaces, as UCX and
 // NCCL do, must not find one that is another job's on each node.
-func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
+func (s *Uplink) lead(u virtual.Uplink) error {
 	from := s.known()
 	var err error
 	if s.isNode() {
@@ -303,12 +321,11 @@ func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
 			err = r.Add(u.Place)
 		}
 	}
-	if err == nil && s.isNode() {
-		err = nft.Translate(u.Place, s.Address, from)
+	if ports := s.ports(); err == nil && (s.isNode() || ports[0] > 0) {
+		err = nft.Translate(u.Place, s.Address, from, ports)
 	}
-	if err == nil && calls != nil {
-		block := calls.Ports[0]
-		err = virtual.TakePorts(virtual.Ports{First: block[0], Last: block[1]})
+	if err == nil && s.Block.Any() {
+		err = virtual.TakePorts(s.Block)
 	}
 	return err
 }

@@ -145,6 +145,49 @@ func TestNoUserOfTheNodeFillsTheListOfConnections(t *testing.T) {
 	}
 }
 
+// The kernel keeps a connection that has ended on its list for two minutes, or ten seconds, and ct count does not count it.
+func TestNoUserOfTheNodeFillsTheListOfConnectionsWithShortOnes(t *testing.T) {
+	netnstest.Slow(t)
+	const most, tries = 200, 2000
+	for _, ends := range []string{"closes", "resets"} {
+		ns := netnstest.New(t)
+		ns.Run("ip link set lo up")
+		users := people()
+		users.Most = most
+		leadOut(t, ns, 1000, users)
+		got := ns.Run(`python3 -c '
+import os, resource, socket, sys
+resets = sys.argv[1] == "resets"
+os.setuid(1001)
+server = socket.create_server(("", 7000), backlog=64)
+begun = 0
+for n in range(int(sys.argv[2])):
+	s = socket.socket()
+	s.settimeout(0.005)
+	try:
+		s.connect((f"127.1.{n >> 8}.{n & 255}", 7000))
+	except TimeoutError:
+		continue
+	begun += 1
+	if resets:
+		s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
+	s.close()
+	server.accept()[0].close()
+print(begun)
+' ` + fmt.Sprint(ends, " ", tries))
+		var begun, listed int
+		if _, err := fmt.Sscan(got, &begun); err != nil {
+			t.Fatalf("%q: %v", got, err)
+		}
+		if err := ns.Do(func() error { listed = nft.Listed("127.0.0.1"); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if begun < most || listed < 0 || listed > 2*most {
+			t.Errorf("a user who %s %d connections has %d on the list", ends, begun, listed)
+		}
+	}
+}
+
 // A resolver asks its server by a new port for each question, so that nobody forges the answer.
 func TestAUsersQuestionsKeepTheResolverFromNobodyElses(t *testing.T) {
 	ns := netnstest.New(t)
@@ -181,10 +224,10 @@ func callers(t *testing.T, also [][2]netip.Addr) []string {
 	t.Helper()
 	node := netip.MustParseAddr("10.9.0.1")
 	i := &nft.Identity{Node: node, Gateway: netip.MustParseAddr("198.19.0.1"), Nodes: []netip.Addr{node},
-		Calls: &nft.Calls{Ports: [][2]int{{16384, 18431}}, Leads: []int{2}, From: []netip.Addr{netip.MustParseAddr("10.9.0.99")}, Also: also}}
+		Calls: &nft.Calls{Leads: []int{2}, From: []netip.Addr{netip.MustParseAddr("10.9.0.99")}, Also: also}}
 	ns := netnstest.New(t)
 	err := ns.Do(func() error {
-		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(), Identity: i})
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(), Ports: [2]int{16384, 18431}, Identity: i})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,10 +21,9 @@ type Identity struct {
 	Calls   *Calls       // nil: nobody calls the job
 }
 
-// Calls says which connections to the node are for a job: slurmctld, and slurmd on its other nodes and
-// on those of a new job, call srun and salloc there.
+// Calls says which connections to the node's address are for a job at its ports: slurmctld, and slurmd on its
+// other nodes and on those of a new job, call srun and salloc there.
 type Calls struct {
-	Ports [][2]int        // from, to
 	Leads []int           // the indices of the interfaces by which they come
 	From  []netip.Addr    // who calls besides the job's nodes
 	Also  [][2]netip.Addr // who does besides, from and to, unless that is too long a list for the kernel
@@ -55,18 +54,19 @@ func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nf
 	return nodes, nil
 }
 
-// add adds the chain that leads calls to the job, if no program of the node has a socket for them:
+// add adds the chains that lead calls to the job:
 //
 //	set callers { type ipv4_addr; flags interval; elements = { NODES, FROM, ALSO } }
-//	chain calls { type nat hook prerouting priority dstnat + 10; ip daddr != NODE accept;
-//	              ip saddr != @callers accept; tcp dport FIRST-LAST goto led; … }
-//	chain led   { socket transparent { 0, 1 } accept; iif LEAD dnat to ADDRESS; … }
-//	chain own   { type nat hook output priority dstnat + 10; ip daddr != NODE accept;
-//	              skuid OWN tcp dport FIRST-LAST dnat to ADDRESS; … }
+//	chain calls { type nat hook prerouting priority dstnat - 10; ip daddr != NODE accept;
+//	              ip saddr != @callers accept;
+//	              iif LEAD tcp dport PORTS tcp flags & (fin | syn | rst | ack) == syn dnat to ADDRESS; … }
+//	chain own   { type nat hook output priority dstnat - 10; ip daddr != NODE accept;
+//	              skuid OWN tcp dport PORTS dnat to ADDRESS; … }
 //
-// What the node itself sends leads to no socket before it arrives, so the last chain does not ask for one.
+// They come before those of others, and ask for no socket: a user could have one. A connection that the
+// kernel had not tracked before the table was there goes on as it is.
 func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error {
-	priority := nftables.ChainPriority(afterOthers)
+	priority := nftables.ChainPriority(beforeOthers)
 	callers := &nftables.Set{Table: t, Name: "callers", KeyType: nftables.TypeIPAddr, Interval: true}
 	own := alone(slices.Concat(i.Nodes, k.From))
 	from := ranges(slices.Concat(own, k.Also))
@@ -76,40 +76,37 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 	if err := c.AddSet(callers, from); err != nil {
 		return err
 	}
-	led := c.AddChain(&nftables.Chain{Name: "led", Table: t})
-	j.lead(c, led, k.Leads)
 	calls := c.AddChain(&nftables.Chain{Name: "calls", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
 	add(c, calls, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
 	add(c, calls, accept, sourceIn(callers, true))
-	for _, p := range k.Ports {
-		add(c, calls, &expr.Verdict{Kind: expr.VerdictGoto, Chain: led.Name}, tcp(p[0], p[1]))
+	for _, index := range k.Leads {
+		add(c, calls, nil, is(expr.MetaKeyIIF, uint32(index)), tcp(j.Ports[0], j.Ports[1]), begins(), dnat(j.Address))
 	}
 	if len(k.Own) == 0 {
 		return nil
 	}
 	sent := c.AddChain(&nftables.Chain{Name: "own", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: &priority})
 	add(c, sent, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
-	for _, p := range k.Ports {
-		for _, uid := range k.Own {
-			add(c, sent, nil, is(expr.MetaKeySKUID, uid), tcp(p[0], p[1]), dnat(j.Address))
-		}
+	for _, uid := range k.Own {
+		add(c, sent, nil, is(expr.MetaKeySKUID, uid), tcp(j.Ports[0], j.Ports[1]), begins(), dnat(j.Address))
 	}
 	return nil
 }
 
 // Translate makes the table of a job that has the node's address, in the job's namespace, with which
-// it goes. By the uplink, whose index is out, it is known by the uplink's address:
+// it goes. By the uplink, whose index is out, it is known by the uplink's address, and sends from its own
+// ports, whichever a program has chosen. Ports of zero are any:
 //
 //	table ip gresnet {
 //		chain out  { type filter hook output priority raw; oif OUT accept; notrack; }
 //		chain in   { type filter hook prerouting priority raw; iif OUT accept; notrack; }
-//		chain hide { type nat hook postrouting priority srcnat; oif OUT snat to ADDRESS; }
+//		chain hide { type nat hook postrouting priority srcnat; oif OUT snat to ADDRESS:PORTS; }
 //		chain take { type nat hook prerouting priority dstnat; iif OUT ip daddr ADDRESS dnat to NODE; }
 //	}
 //
 // The kernel tracks only these connections, so the table costs nothing for what a job sends by its
 // HCAs.
-func Translate(out int, a, node netip.Addr) error {
+func Translate(out int, a, node netip.Addr, ports [2]int) error {
 	c, err := open()
 	if err != nil {
 		return err
@@ -127,7 +124,7 @@ func Translate(out int, a, node netip.Addr) error {
 	add(c, from, nil, []expr.Any{&expr.Notrack{}})
 	add(c, to, accept, comes)
 	add(c, to, nil, []expr.Any{&expr.Notrack{}})
-	add(c, hide, nil, leaves, snat(a))
+	add(c, hide, nil, leaves, snatFrom(a, ports))
 	add(c, take, nil, comes, address(destinationAddress, expr.CmpOpEq, a), dnat(node))
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("give the job the address %s: %w", node, err)
@@ -147,6 +144,23 @@ func add(c *nftables.Conn, chain *nftables.Chain, verdict *expr.Verdict, parts .
 }
 
 func snat(to netip.Addr) []expr.Any { return translate(expr.NATTypeSourceNAT, to) }
+
+// snatFrom is snat with some ports, unless they are zero.
+func snatFrom(to netip.Addr, ports [2]int) []expr.Any {
+	if ports[0] == 0 {
+		return snat(to)
+	}
+	return []expr.Any{
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: to.AsSlice()},
+		&expr.Immediate{Register: unix.NFT_REG_2, Data: bigEndian(ports[0])},
+		&expr.Immediate{Register: unix.NFT_REG_3, Data: bigEndian(ports[1])},
+		&expr.NAT{
+			Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4,
+			RegAddrMin: unix.NFT_REG_1, RegProtoMin: unix.NFT_REG_2, RegProtoMax: unix.NFT_REG_3,
+		},
+	}
+}
+
 func dnat(to netip.Addr) []expr.Any { return translate(expr.NATTypeDestNAT, to) }
 
 func translate(kind expr.NATType, to netip.Addr) []expr.Any {
@@ -164,7 +178,29 @@ const (
 
 // tcp matches connections to a range of ports.
 func tcp(first, last int) []expr.Any {
-	return append(slices.Concat(protocol(expr.CmpOpEq, unix.IPPROTO_TCP), port(destinationPort, expr.CmpOpGte, first)), compare(expr.CmpOpLte, bigEndian(last)))
+	return append(isTCP(), ports(destinationPort, [2]int{first, last})...)
+}
+
+func isTCP() []expr.Any { return protocol(expr.CmpOpEq, unix.IPPROTO_TCP) }
+
+// begins matches the packet that asks for a TCP connection.
+func begins() []expr.Any {
+	const fin, syn, rst, ack, flags = 1, 2, 4, 16, 13 // of the header's byte at flags
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: flags, Len: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{fin | syn | rst | ack}, Xor: []byte{0}},
+		compare(expr.CmpOpEq, []byte{syn}),
+	}
+}
+
+// loopback compares an address with those of the loopback's network.
+func loopback(offset uint32, op expr.CmpOp) []expr.Any {
+	return []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 1}, compare(op, []byte{127})}
+}
+
+// ports matches a range of ports.
+func ports(offset uint32, p [2]int) []expr.Any {
+	return append(port(offset, expr.CmpOpGte, p[0]), compare(expr.CmpOpLte, bigEndian(p[1])))
 }
 
 // protocol compares what a packet has above IP.

@@ -6,16 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// afterOthers is a priority after that of all others who translate destinations.
-const afterOthers = -90 // NF_IP_PRI_NAT_DST is -100
+// Priorities before and after that of all others who translate destinations.
+const beforeOthers, afterOthers = -110, -90 // NF_IP_PRI_NAT_DST is -100
 
-// addInbound adds the chain that leads connections to the node on to a job, if the node has no
-// socket for them:
+// addInbound adds the chain that leads connections to the node on to a job, if they are to its ports or
+// the node has no socket for them:
 //
 //	chain inbound { type nat hook prerouting priority dstnat + 10;
 //	                fib daddr type != local accept;
 //	                meta l4proto != { tcp, udp } accept;
 //	                th dport < 1024 accept; th dport KEPT accept; …
+//	                iif LEAD th dport PORTS dnat to ADDRESS; …
 //	                socket transparent { 0, 1 } accept;
 //	                iif LEAD dnat to ADDRESS; … }
 //
@@ -31,14 +32,14 @@ func addInbound(c *nftables.Conn, t *nftables.Table, j Job) {
 	for _, kept := range j.Inbound.Kept {
 		add(c, chain, accept, port(destinationPort, expr.CmpOpEq, kept))
 	}
-	j.lead(c, chain, j.Inbound.Leads)
-}
-
-// lead leads what arrives by some interfaces to a job, unless a socket of the node takes it.
-func (j Job) lead(c *nftables.Conn, chain *nftables.Chain, by []int) {
+	if j.Ports[0] > 0 {
+		for _, index := range j.Inbound.Leads {
+			add(c, chain, nil, is(expr.MetaKeyIIF, uint32(index)), ports(destinationPort, j.Ports), dnat(j.Address))
+		}
+	}
 	// A rule ends if it looks for a socket and finds none.
 	add(c, chain, accept, []expr.Any{&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}})
-	for _, index := range by {
+	for _, index := range j.Inbound.Leads {
 		add(c, chain, nil, is(expr.MetaKeyIIF, uint32(index)), dnat(j.Address))
 	}
 }

@@ -59,6 +59,9 @@ func (l *Look) pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 			if err := n.ReadWays(v.Link.Conn); err != nil {
 				return err
 			}
+			if err := n.ReadPorts(l.Host.Config.Overlay.Services); err != nil {
+				return err
+			}
 		}
 		n.Moves = moves
 		pool, err = jobnet.NewPool(l.Host.Config.Uplink, n)

@@ -150,13 +150,17 @@ func Uplink(pool *jobnet.Pool, u *table.Uplink, uid uint32, forwarding []table.F
 	if pool == nil || u == nil {
 		return nil
 	}
-	return &network.Uplink{Type: u.Type, Address: u.Address, NAT: pool.Auto, Pool: *pool, UID: uid, Forwarding: forwarding}
+	s := &network.Uplink{Type: u.Type, Address: u.Address, NAT: pool.Auto, Pool: *pool, UID: uid, Forwarding: forwarding}
+	s.Block, s.Few, s.Root = pool.Ports(u.Address), pool.Few(u.Address), []virtual.Ports{pool.Chosen}
+	if s.Block.Any() {
+		s.Root = []virtual.Ports{s.Block}
+	}
+	return s
 }
 
 // Overlay returns the step that makes an overlay; nil if the job has none. It tells the uplink, which
-// may be nil, of the job's nodes, and of who calls srun in the job. whole says that no other job is
-// on the node.
-func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink, whole bool) *network.Overlay {
+// may be nil, of the job's nodes, and of who calls srun in the job.
+func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink) *network.Overlay {
 	if n == nil {
 		return nil
 	}
@@ -168,24 +172,27 @@ func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink, whole boo
 		out.Pool.Name = config.UplinkName // the site's name is the one that the node's interface has
 	}
 	out.Over, out.Services, out.Slurmd = s, c.Services, n.Slurmd
-	if block, has := out.Pool.Ports(out.Address); has {
-		out.Calls = calls(n, out, block, whole)
+	switch {
+	case n.Srun.Any():
+		// Any srun of the node listens there: whose it is nobody knows. So the job does not leave by such a port, either.
+		if n.Srun.Overlaps(out.Block) {
+			out.Block, out.Root = virtual.Ports{}, []virtual.Ports{out.Pool.Chosen}
+		}
+		if n.Srun.Overlaps(out.Few) {
+			out.Few = virtual.Ports{}
+		}
+		out.Root = append(out.Root, n.Srun)
+	case out.Block.Any():
+		out.Calls = calls(n, out)
 	}
 	return s
 }
 
-// calls returns who calls srun and salloc in a job, and at which ports: the job's block, or those that
-// slurm.conf says, which all jobs of the node share.
-func calls(n *jobnet.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
-	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers, Also: n.Cluster}
+// calls returns who calls srun and salloc in a job.
+func calls(n *jobnet.Network, out *network.Uplink) *nft.Calls {
+	k := &nft.Calls{From: n.Controllers, Also: n.Cluster}
 	if slices.Contains(n.Controllers, n.Address()) {
 		k.Own = []uint32{0, n.SlurmUser()}
-	}
-	if n.Srun.First > 0 {
-		if !whole {
-			return nil
-		}
-		k.Ports = append(k.Ports, [2]int{n.Srun.First, n.Srun.Last})
 	}
 	for _, i := range out.Pool.Leads {
 		k.Leads = append(k.Leads, i.Index)

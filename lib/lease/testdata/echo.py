@@ -1,6 +1,7 @@
 """Servers that answer each who comes with a name and as whom they see them, and a client of theirs.
 
 echo.py serve NAME ADDRESS PORT...
+echo.py squat UID NAME ADDRESS PORT...    serves as a user
 echo.py hear NAME GROUP PORT
 echo.py call    takes a call from each line: tcp|udp|icmp ADDRESS PORT PATIENCE [uid=N] [dev=NAME] [src=ADDRESS] [own=PORT] [free=1] [ttl=N]
                 [size=BYTES] [options=HEX]
@@ -113,6 +114,9 @@ def call(kind, address, port, patience, uid="0", dev="", src="", own="0", free="
 
 if sys.argv[1] == "serve":
     serve(sys.argv[2], sys.argv[3], sys.argv[4:])
+elif sys.argv[1] == "squat":
+    os.setuid(int(sys.argv[2]))
+    serve(sys.argv[3], sys.argv[4], sys.argv[5:])
 elif sys.argv[1] == "hear":
     hear(*sys.argv[2:])
 elif sys.argv[1] == "gather":

@@ -36,7 +36,7 @@ func (n Host) auto() (Pool, error) {
 	}
 	p := Pool{
 		Kind: config.UplinkAuto, Addresses: addresses, Bits: 32, Gateway: addresses.First, Routes: []netip.Prefix{everywhere}, Metric: autoMetric,
-		Auto: true, Leads: leads, own: []netip.Addr{addresses.First},
+		Auto: true, Leads: leads, own: []netip.Addr{addresses.First}, Chosen: n.Chosen, kept: n.Kept,
 	}
 	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
 	// case an HCA brings a route to all that is around them: slurmctld may be there.

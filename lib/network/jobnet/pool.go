@@ -20,6 +20,8 @@ type Host struct {
 	Networks   map[int][]netip.Prefix    // by index of interface
 	Ways       []link.Way                // see ReadWays
 	Moves      func(link.Interface) bool // whether a job can get the interface; nil: no job can
+	Chosen     virtual.Ports             // see ReadPorts
+	Kept       []virtual.Ports           // ports that are not jobs'
 }
 
 // isHostEnd tells the node's end of a job's uplink from an interface of the node's own.
@@ -52,23 +54,35 @@ func (n *Host) ReadWays(c *link.Conn) (err error) {
 	return err
 }
 
-// Ports that jobs can have: each job has a block of them, of those from 16384 on, which are no
-// service's. The first eight blocks are below the kernel's own range.
-const (
-	firstPort = 1 << 14
-	jobPorts  = 1 << 11
-	blocks    = (1<<16 - firstPort) / jobPorts
-)
-
-// Ports returns the block of ports of the job that has an address. Jobs beyond the first two dozen
-// have none.
-func (p Pool) Ports(a netip.Addr) (virtual.Ports, bool) {
-	at := int(number(a)-number(p.Addresses.First)) - 1 // the first address is the gateway's
-	if !p.Auto || at < 0 || at >= blocks {
-		return virtual.Ports{}, false
+// Ports returns the block of ports of the job that has an address, or none.
+func (p Pool) Ports(a netip.Addr) virtual.Ports {
+	if at := p.place(a); p.Auto && at >= 0 && at < last {
+		return p.unused(at)
 	}
-	first := firstPort + at*jobPorts
-	return virtual.Ports{First: first, Last: first + jobPorts - 1}, true
+	return virtual.Ports{}
+}
+
+// Few returns the ports by which a job without a block leaves the node, or none.
+func (p Pool) Few(a netip.Addr) virtual.Ports {
+	all, at := p.unused(last), p.place(a)
+	if !p.Auto || !all.Any() || at < 0 || at >= jobPorts/fewPorts {
+		return virtual.Ports{}
+	}
+	first := all.First + at*fewPorts
+	return virtual.Ports{First: first, Last: first + fewPorts - 1}
+}
+
+// place returns the number of an address, from 0 on.
+func (p Pool) place(a netip.Addr) int {
+	return int(number(a)-number(p.Addresses.First)) - 1 // the first address is the gateway's
+}
+
+// unused returns a block if it is free of ports that are not jobs', or none.
+func (p Pool) unused(at int) virtual.Ports {
+	if b := block(at); !slices.ContainsFunc(p.kept, b.Overlaps) {
+		return b
+	}
+	return virtual.Ports{}
 }
 
 // Pool has the addresses that the node's jobs can have, and what their uplinks have in common.
@@ -82,13 +96,18 @@ type Pool struct {
 	Routes    []netip.Prefix
 	Metric    int // of the routes
 
+	// Chosen has the ports that the kernel chooses for sockets of the node's, and those that a job
+	// without a block has inside.
+	Chosen virtual.Ports
+
 	Auto  bool             // a veth for which gresnet makes the node forward, not a macvlan
 	Leads []link.Interface // by which such a job reaches others: the node forwards what comes back there
 
 	// Source is the node's address towards jobs, if a job does not have it itself.
 	Source netip.Addr
 
-	own []netip.Addr // addresses that jobs cannot have
+	own  []netip.Addr    // addresses that jobs cannot have
+	kept []virtual.Ports // ports that are not jobs'
 }
 
 // NewPool returns the node's pool, or why jobs cannot have what the site wants.
@@ -209,8 +228,14 @@ func (p Pool) Type() string {
 	return virtual.Macvlan
 }
 
-// Free returns the first address that is not taken.
+// Free returns the first address that is not taken, of those with a block of ports if there is one.
 func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
+	for at := range uint32(last) {
+		a := address(int64(number(p.Addresses.First) + 1 + at))
+		if p.Ports(a).Any() && !slices.Contains(taken, a) {
+			return a, nil
+		}
+	}
 	for n := number(p.Addresses.First); ; n++ {
 		a := address(int64(n))
 		if !slices.Contains(p.own, a) && !slices.Contains(taken, a) {

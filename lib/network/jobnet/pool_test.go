@@ -1,12 +1,14 @@
 package jobnet_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 
 	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
+	"gresnet/lib/network/virtual"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 )
@@ -99,6 +101,56 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 				t.Errorf("got  %s\n     %s\nwant %s\n     %s", text, hint.Of(err), c.err, c.hint)
 			}
 		})
+	}
+}
+
+func TestAJobsBlockHasNoPortOfTheNodesAndJobsWithABlockComeFirst(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		kept  []virtual.Ports
+		first []int // of the blocks of the first jobs
+		few   int   // the first of the last job's few ports
+	}{
+		{"a node as the kernel makes it", []virtual.Ports{{First: 32768, Last: 60999}}, []int{16384, 18432, 20480, 22528, 24576, 26624, 28672, 30720, 61440, 0, 0}, 63488 + 9*64},
+		{"one with services", []virtual.Ports{{First: 32768, Last: 60999}, {First: 18431, Last: 18431}, {First: 27000, Last: 27000}}, []int{18432, 20480, 22528, 24576, 28672, 30720, 61440, 0}, 63488},
+		{"one that chooses all ports", []virtual.Ports{{First: 1024, Last: 65535}}, []int{0, 0}, 0},
+		{"one that reserves some", []virtual.Ports{{First: 1024, Last: 19999}, {First: 22528, Last: 65535}}, []int{20480, 0}, 0},
+		{"one that chooses none of them", []virtual.Ports{{First: 1024, Last: 16383}}, []int{16384, 18432}, 63488 + 64},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := wayOut()
+			n.Kept = c.kept
+			p, err := jobnet.NewPool(config.Uplink{Kind: config.UplinkAuto}, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var taken []netip.Addr
+			var first []int
+			for range c.first {
+				a, err := p.Free(taken)
+				if err != nil || slices.Contains(taken, a) {
+					t.Fatalf("%s after %v, %v", a, taken, err)
+				}
+				taken, first = append(taken, a), append(first, p.Ports(a).First)
+			}
+			if few := p.Few(taken[len(taken)-1]); few.First != c.few {
+				t.Errorf("the last job has %v, want %d", few, c.few)
+			}
+			if !slices.Equal(first, c.first) {
+				t.Errorf("the jobs' blocks begin at %v, want %v", first, c.first)
+			}
+		})
+	}
+}
+
+func TestPortsThatTheKernelDoesNotChooseAreJobs(t *testing.T) {
+	all := virtual.Ports{First: 1024, Last: 65535}
+	for list, want := range map[string]string{
+		"": "[{1024 65535}]", "16384-32767": "[{1024 16383} {32768 65535}]", "80,1024,2000-2010,65535": "[{1025 1999} {2011 65534}]", "1-65535": "[]",
+	} {
+		if got := fmt.Sprint(jobnet.Without(all, list)); got != want {
+			t.Errorf("without %q there are %s, want %s", list, got, want)
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 		_, v.Names = environment.Hosts(string(hosts), v.Overlay.Address())
 	}
 	v.Isolation, v.Entries, v.HCAs = access.Isolation, p.Entries, hcas
-	over := plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink, false)
+	over := plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink)
 	v.Steps = append([]step.Step{&step.Claim{}}, plan.Steps(j, mode, access, v.Uplink, over, hcas)...)
 	return planOf(v), nil
 }

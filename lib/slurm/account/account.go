@@ -61,6 +61,11 @@ func (u Users) Has(uid uint32) bool {
 	return slices.ContainsFunc(u.Own, func(r Range) bool { return r.has(uid) })
 }
 
+// Owns tells whether a uid is a user, or one that a user has besides.
+func (u Users) Owns(uid uint32) bool {
+	return u.Has(uid) || slices.ContainsFunc(u.Subuid, func(r Range) bool { return r.has(uid) })
+}
+
 // leastUID is UID_MIN of login.defs, from which on adduser gives uids to people.
 func leastUID(etc fs.FS) (uint32, error) {
 	const usual = 1000

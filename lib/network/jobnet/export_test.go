@@ -1,0 +1,3 @@
+package jobnet
+
+var Without = without
