@@ -8,7 +8,6 @@ import (
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/opened"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
 )
@@ -61,12 +60,6 @@ func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 	d.age = proc.SinceBoot() - d.since
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
 	d.expected = !d.marked && dir.Counts() && !s.Boot
-	if d.job == TrialJob {
-		if lock.IsHeld(On(l.Host).trialLock()) {
-			return d, living{fmt.Errorf("%w: gresnet try runs", errAlive)}
-		}
-		d.expected = false
-	}
 	if d.expected && d.age < poll.Grace && s.hasty {
 		return d, d.starting()
 	}

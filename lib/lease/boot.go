@@ -25,15 +25,15 @@ func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})
 	failed = hint.Join(failed, n.Redo())
 	if mode := n.Config.RDMA.Mode; mode != "" {
-		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode), func(rdma.Mode) error { return nil }))
+		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
 	failed = hint.Join(failed, n.split(ctx))
 	opened.RestoreLost(ctx, n.Host, true) // VFs that the node had lost are there again
 	return hint.Join(failed, n.Close(ctx))
 }
 
-// setMode sets the node's RDMA netns mode. Before it changes that, it calls note with the one that the node has.
-func (n *Host) setMode(ctx context.Context, mode rdma.Mode, note func(before rdma.Mode) error) error {
+// setMode sets the node's RDMA netns mode.
+func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
@@ -41,9 +41,6 @@ func (n *Host) setMode(ctx context.Context, mode rdma.Mode, note func(before rdm
 	defer v.Close()
 	before, err := v.Mode()
 	if err != nil || before == mode {
-		return err
-	}
-	if err := note(before); err != nil {
 		return err
 	}
 	b := poll.Budget{Context: ctx}

@@ -53,7 +53,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		failed = append(failed, n.tellSwept(id, s, err))
 	}
 	if len(s.Jobs) == 0 {
-		failed = append(failed, n.forgetGone(s.Boot), n.forgetTrial(ctx))
+		failed = append(failed, n.forgetGone(s.Boot))
 	}
 	opened.RestoreLost(ctx, n.Host, true)
 	return hint.Join(failed...)

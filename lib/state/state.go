@@ -133,16 +133,6 @@ func (d Dir) Make() error {
 	return nil
 }
 
-// Unmake has IsMade tell that nothing of gresnet has run, unless a job has a lease: rmdir removes only an
-// empty folder. All else stays until the next boot: locks are never removed, and an HCA keeps its number.
-func (d Dir) Unmake() error {
-	err := os.Remove(d.Jobs())
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
-}
-
 // Fault adds a hint to an error about the state directory.
 func (d Dir) Fault(err error) error {
 	if hint.Of(err) != "" {

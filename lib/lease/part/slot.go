@@ -152,20 +152,20 @@ func carrier(v *scan.View, own link.Interface) (link.Interface, error) {
 			return link.Interface{}, err
 		}
 		if hca != (node.ID{}) {
-			return link.Interface{}, RefuseBond(own.Name, other.Name, bond.Name)
+			return link.Interface{}, refuseBond(own.Name, other.Name, bond.Name)
 		}
 	}
 	return bond, nil
 }
 
-// RefuseBond says why no slots stand on a bond of two HCAs.
-func RefuseBond(name, other, bond string) error {
+// refuseBond says why no slots stand on a bond of two HCAs.
+func refuseBond(name, other, bond string) error {
 	err := fmt.Errorf("%s and %s belong to %s, and are interfaces of two HCAs, which the bond does not join", name, other, bond)
 	return hint.With(err, "GN670 have the driver make one HCA of both (RoCE LAG), or match an HCA whose interface belongs to no bond")
 }
 
-// RefuseLayer returns an error for an interface on whose link layer the kernel makes no child of a kind; nil if it does.
-func RefuseLayer(name, layer, kind string) error {
+// refuseLayer returns an error for an interface on whose link layer the kernel makes no child of a kind; nil if it does.
+func refuseLayer(name, layer, kind string) error {
 	if layer == node.Ethernet {
 		return nil
 	}
@@ -175,7 +175,7 @@ func RefuseLayer(name, layer, kind string) error {
 // canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
 // which a child reaches nothing.
 func canCarry(v *scan.View, kind string, parent link.Interface, layer string) error {
-	if err := RefuseLayer(parent.Name, layer, kind); err != nil {
+	if err := refuseLayer(parent.Name, layer, kind); err != nil {
 		return err
 	}
 	if !parent.Up {

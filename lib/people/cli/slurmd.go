@@ -96,7 +96,7 @@ func parse(args []string) (flags given, known bool) {
 // call commands by the names of the programs that once had them.
 func handOver(args []string) error {
 	var failed error
-	for _, program := range gresnets() {
+	for _, program := range places("gresnet") {
 		err := syscall.Exec(program, slices.Concat([]string{"gresnet"}, args), os.Environ())
 		failed = fmt.Errorf("hand %q over to %s: %w", strings.Join(args, " "), program, err)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -106,15 +106,26 @@ func handOver(args []string) error {
 	return hint.With(failed, "GN581 install package gresnet again: apt install --reinstall ./gresnet_*.deb, or dnf reinstall ./gresnet-[0-9]*.rpm")
 }
 
-// gresnets lists where gresnet can be: beside this program, or where the package has it. Nobody's PATH
+// places lists where a program of ours can be: beside this one, or where the package has it. Nobody's PATH
 // decides what root runs.
-func gresnets() []string {
-	const packaged = "/usr/sbin/gresnet"
+func places(name string) []string {
+	packaged := "/usr/sbin/" + name
 	self, err := os.Executable()
 	if err != nil {
 		return []string{packaged}
 	}
-	return []string{filepath.Join(filepath.Dir(self), "gresnet"), packaged}
+	return []string{filepath.Join(filepath.Dir(self), name), packaged}
+}
+
+// Beside returns the first of the places of a program of ours that has it, or the last of them.
+func Beside(name string) string {
+	all := places(name)
+	for _, path := range all {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return all[len(all)-1]
 }
 
 // SignOf returns the sign of a run that ended with err.

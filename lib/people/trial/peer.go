@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/lease"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
 )
@@ -32,7 +31,7 @@ func (t *Trial) checkPeer() error {
 
 // send has each HCA send to the peer as a task of the job does, and notes how fast that was.
 func (t *Trial) send(ctx context.Context, group []*hca) {
-	dir := t.Host.State.Lease(lease.TrialJob)
+	dir := t.lease()
 	for _, h := range group {
 		if t.Peer == "" || ctx.Err() != nil {
 			return

@@ -1,9 +1,8 @@
-// Package trial takes HCAs for a job that Slurm does not have, looks at them from inside, gives them back,
-// and compares the node with what it was before: gresnet try. Whoever has the hardware proves by it what the
-// tests prove with stubs.
+// Package trial has the installed prolog and epilog take HCAs for a job that Slurm does not have and give
+// them back, looks at them from inside, and compares the node with what it was: gresnet try. Whoever has the
+// hardware proves by it what the tests prove with stubs.
 //
-// The trial stands in for slurmd. Each of its prologs, epilogs and looks is a process of its own (part.go),
-// so that it can be killed. They take and give back by package lease, as those of jobs do.
+// The trial stands in for slurmd (programs.go). What looks as a task does is a process of its own (part.go).
 package trial
 
 import (
@@ -26,7 +25,7 @@ import (
 	"gresnet/lib/lease"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/people/inspect"
-	"gresnet/lib/slurm"
+	"gresnet/lib/state"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
@@ -34,22 +33,22 @@ import (
 
 // Trial is one call of gresnet try.
 type Trial struct {
-	Host     *host.Host
-	Self     []string  // the program that plays the parts, and its arguments before the part's name
-	Names    []string  // of HCAs; none: all that jobs can have
-	Rounds   int       // how often each HCA goes into a job and comes back; 1 at least
-	Kills    int       // how often a prolog or an epilog is killed after that
-	Together bool      // all HCAs go into one job
-	Mode     rdma.Mode // the RDMA netns mode for the trial; empty: the node's
-	Peer     string    // the host to which each sends from the job; empty: none
-	Version  string    // gresnet's
-	Say      func(format string, a ...any)
+	Host           *host.Host
+	Config         string   // path of the site's configuration; empty: it has none
+	Prolog, Epilog string   // paths of the installed programs
+	Self           string   // the program that plays a task's part
+	Names          []string // of HCAs; none: all that jobs can have
+	Rounds         int      // how often each HCA goes into a job and comes back; 1 at least
+	Kills          int      // how often a prolog or an epilog is killed after that
+	Together       bool     // all HCAs go into one job
+	Peer           string   // the host to which each sends from the job; empty: none
+	Version        string   // gresnet's
+	Say            func(format string, a ...any)
 
-	node   *lease.Host
+	state  state.Dir // of the trial's lease
 	album  album
-	conf   string // a slurm.conf; empty: the node has one of its own
-	cgroup string // that stands for the job's; empty: the node has no cgroup v2
-	lines  map[string]int
+	cgroup string                   // that stands for the job's; empty: the node has no cgroup v2
+	took   map[string]time.Duration // by program: the quickest run
 	report *report.Trial
 }
 
@@ -66,27 +65,19 @@ func (h *hca) fault(format string, a ...any) { h.Faults = append(h.Faults, fmt.S
 
 // Run tries the HCAs and returns what it found. It fails if it could not begin, or if a lease remains.
 func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
-	t.node, t.lines = lease.On(t.Host), map[string]int{}
+	t.took = map[string]time.Duration{}
 	t.report = &report.Trial{Gresnet: t.Version, Kernel: read("/proc/sys/kernel/osrelease"), Slurm: slurmVersion(ctx)}
-	if t.Rounds < 1 || t.Kills < 0 || t.Mode != "" && t.Mode != rdma.Shared && t.Mode != rdma.Exclusive {
-		return nil, hint.With(errors.New("--rounds is 1 at least, --kill 0, --mode shared or exclusive"), "GN634 see gresnet try --help")
+	if t.Rounds < 1 || t.Kills < 0 {
+		return nil, hint.With(errors.New("--rounds must be 1 or more, --kill 0 or more"), "GN634 see gresnet try --help")
 	}
 	if err := hint.Join(t.checkPeer(), isIdle()); err != nil {
 		return nil, err
 	}
-	held, err := t.node.BeginTrial(ctx, t.Mode)
+	end, err := t.begin()
 	if err != nil {
 		return nil, err
 	}
-	t.cgroup = held.Cgroup
-	err = t.standInForSlurm()
-	if err == nil {
-		err = t.tryAll(ctx)
-	}
-	if t.conf != "" {
-		err = hint.Join(err, os.Remove(t.conf))
-	}
-	err = hint.Join(err, held.End(t.node))
+	err = hint.Join(t.tryAll(ctx), end())
 	if len(t.report.HCAs) == 0 {
 		return nil, err
 	}
@@ -119,26 +110,6 @@ func card(name string) string {
 	return strings.Join(words, " ")
 }
 
-// standInForSlurm writes a slurm.conf for a node that has none, by which a prolog knows what the node needs:
-// the address that its name has, and that of whoever is here by ssh.
-func (t *Trial) standInForSlurm() error {
-	n := t.Host
-	if slurm.Find(n.Files, n.Slurm.Conf) != "" {
-		return nil
-	}
-	text := fmt.Sprintf("NodeName=%s\nSlurmctldHost=%s\n", n.Slurm.Name, n.Slurm.Name)
-	if from := strings.Fields(os.Getenv("SSH_CONNECTION")); len(from) > 0 {
-		text += fmt.Sprintf("SlurmctldHost=ssh(%s)\n", from[0])
-	}
-	file, err := os.CreateTemp("", "gresnet-try-*.conf")
-	if err != nil {
-		return err
-	}
-	t.conf, n.Slurm.Conf = file.Name(), file.Name()
-	_, err = file.WriteString(text)
-	return hint.Join(err, file.Close())
-}
-
 // isIdle fails if jobs run on the node: what they change would look like a fault.
 func isIdle() error {
 	steps, err := proc.LookForSteps()
@@ -153,13 +124,13 @@ func isIdle() error {
 }
 
 func (t *Trial) tryAll(ctx context.Context) error {
-	if t.Host.State.Lease(lease.TrialJob).Exists() {
+	if t.lease().Exists() {
 		t.Say("gives back what an earlier try left")
 		if err := t.giveBack(); err != nil {
 			return err
 		}
 	}
-	if err := t.node.Idle(ctx); err != nil {
+	if err := lease.On(t.Host).Idle(ctx); err != nil {
 		return err
 	}
 	hcas, err := t.choose(ctx)
@@ -170,10 +141,11 @@ func (t *Trial) tryAll(ctx context.Context) error {
 	t.report.Unread, t.report.Restless = t.album.begin()
 	var groups [][]*hca
 	for _, h := range hcas {
-		switch {
+		together := func(group []*hca) bool { return t.Together && group[0].Gres == h.Gres }
+		switch i := slices.IndexFunc(groups, together); {
 		case h.Refused != "":
-		case t.Together && len(groups) == 1:
-			groups[0] = append(groups[0], h)
+		case i >= 0:
+			groups[i] = append(groups[i], h)
 		default:
 			groups = append(groups, []*hca{h})
 		}
@@ -256,7 +228,7 @@ func (t *Trial) try(ctx context.Context, group []*hca) error {
 	}
 	for i := 1; i <= t.Rounds && ctx.Err() == nil; i++ {
 		t.Say("%s: round %d of %d", nameOf(group), i, t.Rounds)
-		ended, err := t.round(ctx, group, 0, 0)
+		ended, err := t.round(ctx, group, nil)
 		if err != nil || !ended {
 			return err
 		}
@@ -265,12 +237,11 @@ func (t *Trial) try(ctx context.Context, group []*hca) error {
 		}
 	}
 	for i := 1; i <= t.Kills && ctx.Err() == nil; i++ {
-		what, take, restore := "prolog", 1+rand.N(max(1, t.lines[partTake])), 0
-		if rand.N(2) == 0 {
-			what, take, restore = "epilog", 0, 1+rand.N(max(1, t.lines[partRestore]))
-		}
-		t.Say("%s: kill %d of %d: of the %s, at line %d", nameOf(group), i, t.Kills, what, max(take, restore))
-		ended, err := t.round(ctx, group, take, restore)
+		what := []string{t.Prolog, t.Epilog}[rand.N(2)]
+		after := rand.N(max(time.Millisecond, t.took[what]))
+		t.Say("%s: kill %d of %d: of %s, after %s", nameOf(group), i, t.Kills, filepath.Base(what), after.Round(time.Millisecond))
+		kill := map[string]time.Duration{what: after}
+		ended, err := t.round(ctx, group, kill)
 		if err != nil || !ended {
 			return err
 		}
@@ -282,60 +253,49 @@ func (t *Trial) try(ctx context.Context, group []*hca) error {
 }
 
 // round has a prolog take the HCAs, looks at them from inside, has an epilog give them back, and compares.
-// The prolog or the epilog is killed at a line, unless that is 0. ended tells that it came to its end and
-// found the prolog in order.
-func (t *Trial) round(ctx context.Context, group []*hca, killTake, killRestore int) (ended bool, err error) {
-	var names []string
-	for _, h := range group {
-		names = append(names, h.HCA.ID.String())
+// A program that kill names is killed after a time. ended tells that the round came to its end and found the
+// prolog in order.
+func (t *Trial) round(ctx context.Context, group []*hca, kill map[string]time.Duration) (ended bool, err error) {
+	if err := t.configure(group); err != nil {
+		return false, err
 	}
-	began := time.Now()
-	took, err := t.play(ctx, partTake, killTake, names...)
-	in := time.Since(began)
-	ended = err == nil && (took.Error == "" || took.killed) && ctx.Err() == nil
+	took := t.run(ctx, t.Prolog, kill[t.Prolog])
+	ended = (took.fault == "" || took.killed) && ctx.Err() == nil
 	switch {
-	case err != nil:
-	case took.killed:
-	case took.Error != "":
-		if ctx.Err() == nil {
-			t.blame(group, "prolog: "+took.Error)
-		}
-	case ctx.Err() == nil:
-		t.blame(group, took.Warnings...)
+	case took.killed || ctx.Err() != nil:
+	case took.fault != "":
+		t.blame(group, "prolog: "+took.fault)
+	default:
+		t.blame(group, took.warnings...)
 		t.lookInside(group)
 		t.send(ctx, group)
 	}
-	if killRestore > 0 && ended {
-		if _, err := t.play(context.Background(), partRestore, killRestore); err != nil {
-			t.blame(group, err.Error())
-		}
+	if kill[t.Epilog] > 0 && ended {
+		t.run(context.Background(), t.Epilog, kill[t.Epilog])
 	}
-	began = time.Now()
+	began := time.Now()
 	left := t.giveBack(group...)
 	out := time.Since(began)
 	t.compare(group)
 	for _, h := range group {
-		if ended && killTake+killRestore == 0 {
-			h.In, h.Out = max(h.In, in.Seconds()), max(h.Out, out.Seconds())
+		if ended && len(kill) == 0 {
+			h.In, h.Out = max(h.In, took.time.Seconds()), max(h.Out, out.Seconds())
 		}
 	}
-	return ended && len(group[0].Faults) == 0, hint.Join(err, left)
+	return ended && len(group[0].Faults) == 0, left
 }
 
 // giveBack has an epilog give back the HCAs of the trial's job. It fails if the lease remains.
 func (t *Trial) giveBack(group ...*hca) error {
-	gave, err := t.play(context.Background(), partRestore, 0)
-	if err != nil {
-		return err
+	gave := t.run(context.Background(), t.Epilog, 0)
+	t.blame(group, gave.warnings...)
+	if gave.fault != "" {
+		t.blame(group, "epilog: "+gave.fault)
 	}
-	t.blame(group, gave.Warnings...)
-	if gave.Error != "" {
-		t.blame(group, "epilog: "+gave.Error)
-	}
-	if !t.Host.State.Lease(lease.TrialJob).Exists() {
+	if !t.lease().Exists() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", lease.ErrRemains, strings.TrimPrefix(gave.Error, lease.ErrRemains.Error()+": "))
+	return fmt.Errorf("%w: %s", lease.ErrRemains, strings.TrimPrefix(gave.fault, lease.ErrRemains.Error()+": "))
 }
 
 // blame puts faults down to the HCAs that they name, or to all of a group if they name none.

@@ -37,7 +37,7 @@ func TestTryHasHCAsGoIntoAJobAndBackAndIsKilled(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestTryTakesAllAtOnceAndLeavesNoStateWhereThereWasNone(t *testing.T) {
+func TestTryTakesAllAtOnceAndLeavesNothingWhereThereWasNothing(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.Slurm(t)
 	vm.Run(t, "mv /run/gresnet /run/gresnet-away; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
@@ -46,13 +46,14 @@ func TestTryTakesAllAtOnceAndLeavesNoStateWhereThereWasNone(t *testing.T) {
 	if all := len(vm.HCAs(t)); code != 0 || goodHCAs(out) != all {
 		t.Errorf("exit %d, wanted %d good HCAs:\n%s", code, all, out)
 	}
-	// Locks and numbers stay. Whether there are leases' folders tells later runs whether gresnet has run.
-	if _, err := os.Lstat("/run/gresnet/jobs"); err == nil {
-		t.Error("there is a folder of leases now")
+	if out, code := vm.Command(t, "gresnet try mlx5_99"); code != 1 || !strings.Contains(out, "GN632") {
+		t.Errorf("an HCA that is not there: exit %d:\n%s", code, out)
 	}
-	vm.Run(t, "rm /run/gresnet/locks/access") // the one that the picture tells of
+	if left := vm.Run(t, "ls -d /run/gresnet /run/gresnet-try /sys/fs/cgroup/gresnet-try 2>/dev/null || true"); left != "" {
+		t.Errorf("try leaves %s", left)
+	}
 	vm.Same(t, before)
-	vm.Run(t, "rm -rf /run/gresnet; mv /run/gresnet-away /run/gresnet")
+	vm.Run(t, "mv /run/gresnet-away /run/gresnet")
 	vm.Run(t, vm.Repo()+"/bin/gresnet close; chmod 600 /dev/infiniband/uverbs*")
 }
 
@@ -134,8 +135,8 @@ func trying(t *testing.T, arguments ...string) (cmd *exec.Cmd, out *bytes.Buffer
 			t.Fatal(err)
 		}
 		// Its child may be an epilog that goes on.
-		out, _ := vm.Try("while pgrep -P " + fmt.Sprint(cmd.Process.Pid) + " -x exe >/dev/null || pgrep -P " + fmt.Sprint(cmd.Process.Pid) + " -x gresnet >/dev/null; do [ \"$(ps -o stat= --ppid " + fmt.Sprint(cmd.Process.Pid) + " | tr -d ' \\n' | tr -d 'Z+sNl')\" != '' ] || break; sleep 0.05; done; ls " + trialLease + "/env 2>/dev/null || true")
-		if strings.TrimSpace(out) != "" {
+		left, _ := vm.Try("while pgrep -P " + fmt.Sprint(cmd.Process.Pid) + " -r R,S,D >/dev/null; do sleep 0.05; done; ls " + trialLease + "/env 2>/dev/null || true")
+		if strings.TrimSpace(left) != "" {
 			return true
 		}
 		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -153,6 +154,9 @@ func TestATrialIsNobodyElsesWhileItRunsAndAnInterruptGivesAllBack(t *testing.T) 
 	cmd, out := trying(t)
 	if said, code := vm.Command(t, "gresnet sweep"); code != 0 {
 		t.Errorf("sweep: exit %d: %s", code, said)
+	}
+	if _, err := os.Lstat(trialLease); err != nil {
+		t.Errorf("a sweep takes the lease of a trial that runs: %v", err)
 	}
 	if said, _ := vm.Command(t, "gresnet status"); !strings.Contains(said, " 67108864 ") {
 		t.Errorf("status does not show the trial:\n%s", said)
@@ -176,7 +180,7 @@ func TestWhatATrialLeftThatWasKilledIsGivenBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.Slurm(t)
 	before := vm.Picture(t)
-	for _, after := range []string{"gresnet sweep", "gresnet try", "gresnet sweep --boot"} {
+	for _, after := range []string{"gresnet try", "gresnet sweep --boot", "gresnet try"} {
 		cmd, _ := trying(t)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -188,97 +192,9 @@ func TestWhatATrialLeftThatWasKilledIsGivenBack(t *testing.T) {
 		if _, err := os.Lstat(trialLease); err == nil {
 			t.Errorf("after %s the lease is there", after)
 		}
-		if _, err := os.Lstat("/sys/fs/cgroup/gresnet-try"); err == nil {
-			t.Errorf("after %s its cgroup is there", after)
-		}
 		vm.Same(t, before)
 	}
-}
-
-func TestATrialInAnotherModeLeavesTheNodeInItsOwn(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
-	names := vm.HCAsWithGPUs(t)
-	own := vm.Mode(t)
-	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[own]
-	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[rdma]\nmode = \""+own+"\"\n")
-	before := vm.Picture(t)
-	home := func(after string) {
-		t.Helper()
-		if now := vm.Mode(t); now != own {
-			t.Fatalf("after %s the node is in %s mode", after, now)
-		}
-		if _, err := os.Lstat("/run/gresnet/trial-mode"); err == nil {
-			t.Errorf("after %s the note of the mode is there", after)
-		}
-		vm.Same(t, before)
+	if left := vm.Run(t, "ls -d /run/gresnet-try /sys/fs/cgroup/gresnet-try 2>/dev/null || true"); left != "" {
+		t.Errorf("try leaves %s", left)
 	}
-	out, code := vm.Command(t, "gresnet try --mode "+other+" "+strings.Join(names, " "))
-	if code != 0 || goodHCAs(out) != len(names) || strings.Count(out, " "+other+" ") != len(names) {
-		t.Errorf("exit %d, wanted %d good HCAs in %s mode:\n%s", code, len(names), other, out)
-	}
-	if strings.Contains(out, "the configuration wants") {
-		t.Errorf("the trial warns of its own mode:\n%s", out)
-	}
-	home("a trial")
-	for _, end := range []string{"an interrupt", "gresnet sweep", "gresnet try " + names[0], "gresnet sweep --boot"} {
-		cmd, said := trying(t, "--mode", other)
-		if now := vm.Mode(t); now != other {
-			t.Errorf("a trial in %s mode is in %s mode", other, now)
-		}
-		if end == "an interrupt" {
-			for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGCONT} {
-				if err := cmd.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
-				t.Errorf("after an interrupt: %s:\n%s", cmd.ProcessState, said)
-			}
-		} else {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			cmd.Wait()
-			if out, code := vm.Command(t, end); code != 0 {
-				t.Errorf("%s: exit %d: %s", end, code, out)
-			}
-		}
-		home(end)
-	}
-	if out, code := vm.Command(t, "gresnet try --mode open "+names[0]); code != 1 || !strings.Contains(out, "GN634") {
-		t.Errorf("a mode that there is not: exit %d: %s", code, out)
-	}
-	if out, code := vm.ByHand(t, "prolog", vm.LawJob); code != 0 {
-		t.Fatalf("exit %d: %s", code, out)
-	}
-	if out, code := vm.Command(t, "gresnet try --mode "+other+" "+names[0]); code != 1 || !strings.Contains(out, "GN811") {
-		t.Errorf("while a job holds HCAs: exit %d: %s", code, out)
-	}
-	if now := vm.Mode(t); now != own {
-		t.Errorf("under a job the node is in %s mode now", now)
-	}
-	if out, code := vm.ByHand(t, "epilog", vm.LawJob); code != 0 {
-		t.Errorf("exit %d: %s", code, out)
-	}
-	home("a job")
-	cmd, _ := trying(t, "--mode", other)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait()
-	trial := strings.TrimPrefix(trialLease, "/run/gresnet/jobs/")
-	vm.Run(t, "SLURM_JOB_ID="+trial+" "+vm.Repo()+"/bin/gresnet-epilog")
-	if out, code := vm.ByHand(t, "prolog", vm.LawJob); code != 0 {
-		t.Fatalf("exit %d: %s", code, out)
-	}
-	if out, code := vm.Command(t, "gresnet sweep"); code != 0 || vm.Mode(t) != other {
-		t.Errorf("under a job of a killed trial's mode: exit %d, %s mode: %s", code, vm.Mode(t), out)
-	}
-	if out, code := vm.ByHand(t, "epilog", vm.LawJob); code != 0 {
-		t.Errorf("exit %d: %s", code, out)
-	}
-	if out, code := vm.Command(t, "gresnet sweep"); code != 0 {
-		t.Errorf("exit %d: %s", code, out)
-	}
-	home("a sweep after the job")
 }
