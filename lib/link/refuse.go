@@ -35,11 +35,11 @@ func (c *Conn) refuseMaster(i Described) error {
 	if err != nil {
 		return fmt.Errorf("read the master of %s: %w", i.Name, err)
 	}
-	return RefuseMaster(i.Name, master.ID.Kind, master.Name)
+	return refuseMaster(i.Name, master.ID.Kind, master.Name)
 }
 
-// RefuseMaster says why an interface with a master could not be put back.
-func RefuseMaster(name, kind, master string) error {
+// refuseMaster says why an interface with a master could not be put back.
+func refuseMaster(name, kind, master string) error {
 	err := fmt.Errorf("%s belongs to %s %s, to which gresnet cannot give it back", name, kind, master)
 	if kind == "bond" {
 		return hint.With(err, `GN671 if both slaves are one HCA (RoCE LAG), let one job have it by part = "ipvlan" and count = 1, or several by slots`)

@@ -51,8 +51,7 @@ the plugin was built for the installed Slurm; NHC.
 It reads files and looks up names of slurm.conf, and makes no RPC. Where jobs
 have an uplink, it sends packets from a namespace like a job's, to see
 whether a firewall of the node drops them; none leaves the node. It prints a
-line for each finding: ok, warning or error, and what to do. With --machine
-it says whether jobs would get what the layout's lines of jobs say.
+line for each finding: ok, warning or error, and what to do.
 
 --fix first mends what is safe: it makes the changes that setup would make,
 and closes device nodes. Where setup would have to guess, it makes only the
@@ -66,14 +65,12 @@ Examples:
   gresnet check --quiet
   gresnet check --fix --dry-run
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet check
-  gresnet check --machine node.txt
   gresnet check --json | jq '.findings[] | select(.level != "ok")'`,
 		Flags: []urfave.Flag{
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "fix", Usage: "mend what is safe, then check", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would mend, and change nothing", DisableDefaultText: true},
-			machineFlag(),
 		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
 	}
@@ -86,9 +83,6 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	}
 	if err != nil {
 		return err
-	}
-	if c.IsSet("machine") {
-		return checkMachine(w, c)
 	}
 	if err := cli.Root(); err != nil {
 		return err

@@ -27,21 +27,18 @@ func planCommand(w *cli.World) *urfave.Command {
 the uplink and the overlay that it would have; and every step
 that its prolog would do, in order. With --job it asks the site's sources, as
 a prolog does. It reads from the environment what slurmd would say about it
-(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, SLURM_NODELIST, …). With --machine it
-shows the HCAs alone.
+(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, SLURM_NODELIST, …).
 
 Examples:
   gresnet plan --gres nic:2
   gresnet plan --gpus 0,3
   gresnet plan --job 4711
   SLURM_JOB_PARTITION=train gresnet plan --job 1
-  SLURM_NODELIST=n[1-4] gresnet plan --gres nic:1
-  gresnet plan --machine node.txt --gpus 0-3`,
+  SLURM_NODELIST=n[1-4] gresnet plan --gres nic:1`,
 		Flags: []urfave.Flag{
 			&urfave.UintFlag{Name: "job", Usage: "for the job `ID`, as the site's sources say"},
 			&urfave.StringFlag{Name: "gres", Usage: "for a job that has `GRES`, like nic:2 or nic:1(IDX:3)"},
 			&urfave.StringFlag{Name: "gpus", Usage: "for a job with the GPUs `LIST`, like 0,3, as source gpu says"},
-			machineFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *urfave.Context) error { return plan(w, c) },
@@ -51,9 +48,6 @@ Examples:
 func plan(w *cli.World, c *urfave.Context) error {
 	if err := alone(c); err != nil {
 		return err
-	}
-	if c.IsSet("machine") {
-		return planMachine(w, c)
 	}
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {

@@ -21,15 +21,13 @@ func scanCommand(w *cli.World) *urfave.Command {
 ports with their network interfaces and character devices; and how near it is
 to each GPU. --toml prints HCAs that a prolog would refuse as comments, such
 as those that the node itself needs. It changes nothing, except that
---gres-files makes files. --machine shows what a node with that layout would
-have; --capture writes this node's, without serial numbers and GUIDs.
+--gres-files makes files.
 
 Examples:
   gresnet scan
   gresnet scan --toml >>/etc/gresnet/gresnet.toml
   gresnet scan --gres-conf >>/etc/slurm/gres.conf
   gresnet scan --gres-files
-  gresnet scan --capture node.txt; gresnet scan --machine node.txt
   gresnet scan --json | jq '.hcas[] | {name, serves}'`,
 		Flags: []urfave.Flag{
 			jsonFlag(),
@@ -37,30 +35,22 @@ Examples:
 			&urfave.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "gres-files", Usage: "make the placeholder files that those lines name", DisableDefaultText: true},
 			&urfave.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: report.PlaceholderDir},
-			machineFlag(),
-			&urfave.StringFlag{Name: "capture", Usage: "write the node's layout into `FILE`; -: print it"},
 		},
 		Action: func(c *urfave.Context) error { return scan(w, c) },
 	}
 }
 
 func scan(w *cli.World, c *urfave.Context) error {
-	err := hint.Join(alone(c), oneOf(c, "json", "toml", "gres-conf", "gres-files", "capture"), oneOf(c, "machine", "capture"))
+	err := hint.Join(alone(c), oneOf(c, "json", "toml", "gres-conf", "gres-files"))
 	if err == nil && c.IsSet("gres-dir") && !c.Bool("gres-conf") && !c.Bool("gres-files") {
 		err = hint.With(errors.New("--gres-dir does nothing without --gres-conf or --gres-files"), "GN288 give one of these, too")
 	}
 	if err != nil {
 		return err
 	}
-	if c.IsSet("machine") {
-		return scanMachine(w, c)
-	}
 	cfg, err := cli.Site(c)
 	if err != nil {
 		return err
-	}
-	if c.IsSet("capture") {
-		return capture(w, c, cfg)
 	}
 	n := w.Host(c, cfg)
 	s, drift, err := inspect.Inventory(n)

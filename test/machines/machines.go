@@ -1,4 +1,4 @@
-// Package machines has the layouts of real machines, one file each; see lib/hca/machine.
+// Package machines has the layouts of real machines, one file each; see Layout.
 package machines
 
 import (
@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"gresnet/lib/hca/machine"
 	"gresnet/lib/words/node"
 )
 
@@ -18,7 +17,7 @@ var layouts embed.FS
 
 // Machine is a node's layout, and the files by which the kernel tells it.
 type Machine struct {
-	machine.Machine
+	Layout
 	Name      string
 	Sys, Proc fs.FS      // its /sys, and its /proc with NVIDIA's driver
 	HCAs      []node.HCA // those that jobs can get
@@ -46,7 +45,7 @@ func All() (map[string]Machine, error) {
 
 // Parse reads a layout, and makes the files.
 func Parse(name, text string) (Machine, error) {
-	layout, err := machine.Parse(name, text)
+	layout, err := parse(name, text)
 	if err != nil {
 		return Machine{}, err
 	}
@@ -64,7 +63,7 @@ func Parse(name, text string) (Machine, error) {
 		}
 		proc["driver/nvidia/gpus/"+g.PCI+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil, "Device Minor: \t %d\n", g.Minor)}
 	}
-	m := Machine{Machine: layout, Name: name, Sys: sys, Proc: proc}
+	m := Machine{Layout: layout, Name: name, Sys: sys, Proc: proc}
 	for _, h := range layout.HCAs {
 		function(sys, h.At)
 		list := &m.HCAs

@@ -285,7 +285,7 @@ type Finding struct {
 	About string `json:"about"`         // the file, table or HCA
 	Text  string `json:"text"`          // what was found
 	Do    string `json:"do,omitempty"`  // what to do about it
-	ID    string `json:"id,omitempty"`  // of the message, as errors.md lists it
+	ID    string `json:"id,omitempty"`  // of the message, for gresnet explain
 	HCA   *HCA   `json:"hca,omitempty"` // the HCA that it is about: its name and id
 }
 

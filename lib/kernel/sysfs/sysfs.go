@@ -300,18 +300,6 @@ func NVMeTargets(sys fs.FS) (list []netip.Addr) {
 	return list
 }
 
-// Bond returns the name of the bond to which a network interface belongs, empty if it belongs to none.
-func Bond(sys fs.FS, name string) string {
-	master, err := fs.ReadLink(sys, path.Join("class/net", name, "master"))
-	if err != nil {
-		return ""
-	}
-	if _, err := fs.Stat(sys, path.Join("class/net", path.Base(master), "bonding")); err != nil {
-		return ""
-	}
-	return path.Base(master)
-}
-
 // LinkLayer returns a port's link layer, InfiniBand or Ethernet.
 func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "link_layer"))

@@ -208,16 +208,3 @@ func TestADeviceThatGoesWhileItIsLookedAtIsNotThere(t *testing.T) {
 		t.Errorf("its GUID: %v", err)
 	}
 }
-
-func TestABondIsKnownByItsSlaves(t *testing.T) {
-	sys := tree(t, map[string]string{
-		"class/net/ens1": "../../devices/virtual/net/ens1", "devices/virtual/net/ens1/master": "../bond0",
-		"class/net/ens2": "../../devices/virtual/net/ens2", "devices/virtual/net/ens2/master": "../br0",
-		"class/net/bond0": "../../devices/virtual/net/bond0", "class/net/br0": "../../devices/virtual/net/br0",
-	}, map[string]string{"devices/virtual/net/bond0/bonding/mode": "802.3ad 4", "devices/virtual/net/br0/bridge/stp_state": "0"})
-	for name, want := range map[string]string{"ens1": "bond0", "ens2": "", "bond0": "", "ens9": "", "": ""} {
-		if got := sysfs.Bond(sys, name); got != want {
-			t.Errorf("%q: %q", name, got)
-		}
-	}
-}

@@ -641,13 +641,6 @@ func TestAKernelWithoutRDMAAndABadConfigurationAreErrors(t *testing.T) {
 	}
 }
 
-func TestWhereThereIsNoGPUNoHCAIsCalledFarFromOne(t *testing.T) {
-	s := site()
-	if found := check.Bad(s.Mapped()); len(found) > 0 {
-		t.Errorf("check says %v", found)
-	}
-}
-
 func TestNHCsChecksOfWhatJobsTakeAwayAreNamedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		conf   string

@@ -59,17 +59,6 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	return all
 }
 
-// Mapped finds what is wrong with the mapping of a machine that is not there.
-func (s Site) Mapped() []Finding {
-	var all []Finding
-	if s.Drift != nil {
-		all = []Finding{failed("mapping", s.Drift)}
-	}
-	known := s // a layout has neither P_Keys nor SELinux
-	known.Config.HCAs = slices.DeleteFunc(slices.Clone(s.Config.HCAs), func(h config.HCA) bool { return !h.Kind().Splits() })
-	return slices.Concat(all, s.idle(), known.parts(), s.refusals())
-}
-
 // idle names the HCAs that serve no GPU: each GPU has nearer ones.
 func (s Site) idle() []Finding {
 	if len(s.Inventory.GPUs) == 0 {
@@ -86,7 +75,7 @@ func (s Site) idle() []Finding {
 	}
 	const text = "no GPU is served by %s: each has nearer HCAs"
 	switch said := strings.Join(names, ", "); {
-	case said == "" || s.Drift != nil || len(s.Inventory.GPUs) == 0:
+	case said == "" || s.Drift != nil:
 		return nil
 	case len(s.Config.Slurm.Source) > 1:
 		return []Finding{ok("mapping", text, said)}

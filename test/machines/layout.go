@@ -1,5 +1,20 @@
-// Package machine has layouts of machines: text files that say where a node's GPUs and HCAs sit. People look at nodes
-// that they do not have by them, and tests hold the deal of HCAs against real machines.
+package machines
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/words/indices"
+	"gresnet/lib/words/node"
+)
+
+// Layout says where a node's GPUs and HCAs sit.
 //
 // A file has a line for each fact, and comments that begin with #:
 //
@@ -21,29 +36,7 @@
 //	aux=NAME                          which device of the auxiliary bus it is, if several share the PCI function
 //
 // "# vendor: amd" says that the GPUs are not NVIDIA's.
-package machine
-
-import (
-	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"os"
-	"path"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
-
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
-)
-
-// Machine is what a layout says of a node.
-type Machine struct {
-	Source string
+type Layout struct {
 	Vendor string // of the GPUs: nvidia or amd
 	GPUs   []GPU
 	HCAs   []HCA
@@ -93,24 +86,10 @@ type Job struct {
 	HCAs []string
 }
 
-// Shapes returns the GPUs of jobs that are usual on a node: one, aligned pairs, quarters and halves, and all.
-func Shapes(gpus int) (all [][]int) {
-	for size := 1; size <= gpus; size *= 2 {
-		for first := 0; first+size <= gpus; first += size {
-			var job []int
-			for g := first; g < first+size; g++ {
-				job = append(job, g)
-			}
-			all = append(all, job)
-		}
-	}
-	return all
-}
-
 // The flags of an HCA.
 const (
-	Management = "mgmt" // of the node
-	Switches   = "nvsw" // Fabric Manager manages NVSwitches by it
+	management = "mgmt" // of the node
+	switches   = "nvsw" // Fabric Manager manages NVSwitches by it
 	down       = "down" // no port of it carries anything
 	storage    = "stor"
 )
@@ -118,35 +97,15 @@ const (
 // switchdev is the mode of an eswitch in which VFs have representors.
 const switchdev = "switchdev"
 
-// most bounds a file: a node has some dozens of HCAs.
-const most = 1 << 20
-
-// Read reads a layout from a file.
-func Read(name string) (Machine, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return Machine{}, hint.With(fmt.Errorf("read a layout: %w", err), "GN788 name a file of gresnet scan --capture")
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && len(text) > most {
-		err = errors.New("it is too large")
-	}
-	if err != nil {
-		return Machine{}, fmt.Errorf("read the layout %s: %w", name, err)
-	}
-	return Parse(name, string(text))
-}
-
-// Parse reads a layout. name is the file's, for errors.
-func Parse(name, text string) (Machine, error) {
-	m := Machine{Vendor: "nvidia", Far: map[int][]int{}}
+// parse reads a layout. name is the file's, for errors.
+func parse(name, text string) (Layout, error) {
+	m := Layout{Vendor: "nvidia", Far: map[int][]int{}}
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)
 		if err := m.read(line, number); err != nil {
-			return Machine{}, hint.With(fmt.Errorf("read %s:%d: %w: %.100q", name, number, err, line), help)
+			return Layout{}, fmt.Errorf("read %s:%d: %w: %.100q", name, number, err, line)
 		}
 	}
 	for i := range m.GPUs {
@@ -156,15 +115,13 @@ func Parse(name, text string) (Machine, error) {
 		m.HCAs[i].At.Far = m.far(m.HCAs[i].At.NUMA)
 	}
 	if err := m.check(); err != nil {
-		return Machine{}, hint.With(fmt.Errorf("read %s: %w", name, err), help)
+		return Layout{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	return m, nil
 }
 
-const help = "GN786 write it as gresnet scan --capture does"
-
 // far returns the distances from a NUMA node to the others, nil if the layout does not say.
-func (m Machine) far(numa int) map[int]int {
+func (m Layout) far(numa int) map[int]int {
 	if len(m.Far[numa]) == 0 {
 		return nil
 	}
@@ -172,13 +129,10 @@ func (m Machine) far(numa int) map[int]int {
 }
 
 // read reads a line.
-func (m *Machine) read(line string, number int) (err error) {
+func (m *Layout) read(line string, number int) (err error) {
 	if comment, is := strings.CutPrefix(line, "#"); is {
-		switch key, value, _ := strings.Cut(strings.TrimSpace(comment), ":"); key {
-		case "source":
-			m.Source = strings.TrimSpace(value)
-		case "vendor":
-			m.Vendor = strings.TrimSpace(value)
+		if vendor, is := strings.CutPrefix(strings.TrimSpace(comment), "vendor:"); is {
+			m.Vendor = strings.TrimSpace(vendor)
 		}
 		return nil
 	}
@@ -219,7 +173,7 @@ func (m *Machine) read(line string, number int) (err error) {
 	return errors.New("no line of a layout")
 }
 
-func (m *Machine) distances(from string, to []string) error {
+func (m *Layout) distances(from string, to []string) error {
 	n, err := strconv.Atoi(from)
 	m.Far[n] = nil
 	for _, word := range to {
@@ -232,7 +186,7 @@ func (m *Machine) distances(from string, to []string) error {
 	return nil
 }
 
-var function = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`) })
+var isFunction = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 // locate returns where a device is at the end of a path.
 func locate(numa, dir string) (at node.Location, err error) {
@@ -240,13 +194,13 @@ func locate(numa, dir string) (at node.Location, err error) {
 	if at.NUMA, err = strconv.Atoi(numa); err != nil || at.NUMA < -1 {
 		return at, fmt.Errorf("no NUMA node %q", numa)
 	}
-	if !function().MatchString(at.PCI) {
+	if !isFunction.MatchString(at.PCI) {
 		return at, fmt.Errorf("no PCI address %q", at.PCI)
 	}
 	return at, nil
 }
 
-var flags = []string{Management, Switches, down, storage}
+var flags = []string{management, switches, down, storage}
 
 // named returns an HCA's name, which may have colons, and its flag.
 func named(text string) (name, flag string) {
@@ -312,7 +266,7 @@ func (h *HCA) hasVFs(text string) bool {
 }
 
 // check wants each device to be there once, and what jobs are said to get.
-func (m Machine) check() error {
+func (m Layout) check() error {
 	seen := map[string]bool{}
 	once := func(what string) error {
 		if seen[what] {
@@ -322,12 +276,12 @@ func (m Machine) check() error {
 		return nil
 	}
 	for _, g := range m.GPUs {
-		if err := hint.Join(once(g.PCI), once(fmt.Sprintf("gpu%d", g.Minor))); err != nil {
+		if err := errors.Join(once(g.PCI), once(fmt.Sprintf("gpu%d", g.Minor))); err != nil {
 			return err
 		}
 	}
 	for _, h := range m.HCAs {
-		if err := hint.Join(once("hca:"+h.Name), once(h.ID.String())); err != nil {
+		if err := errors.Join(once("hca:"+h.Name), once(h.ID.String())); err != nil {
 			return err
 		}
 		if h.ID.VF != "" && !slices.ContainsFunc(m.HCAs, func(pf HCA) bool { return pf.At.PCI == h.ID.PCI && pf.ID.VF == "" }) {
@@ -347,68 +301,4 @@ func (m Machine) check() error {
 		}
 	}
 	return nil
-}
-
-// Note notes the distances from the NUMA node where a device sits.
-func (m Machine) Note(at node.Location) {
-	if len(at.Far) == 0 {
-		return
-	}
-	to := slices.Repeat([]int{unreachable}, slices.Max(slices.Collect(maps.Keys(at.Far)))+1)
-	for n, far := range at.Far {
-		to[n] = far
-	}
-	m.Far[at.NUMA] = to
-}
-
-// unreachable stands for the distance to a NUMA node that is not there, as in ACPI's table of distances.
-const unreachable = 255
-
-// String returns the layout's text.
-func (m Machine) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# source: %s\n# vendor: %s\n", m.Source, m.Vendor)
-	for _, n := range slices.Sorted(maps.Keys(m.Far)) {
-		fmt.Fprintf(&b, "numa %d %s\n", n, strings.Trim(fmt.Sprint(m.Far[n]), "[]"))
-	}
-	for _, g := range m.GPUs {
-		fmt.Fprintf(&b, "gpu%d %s\n", g.Minor, place(g.Location))
-	}
-	for _, h := range m.HCAs {
-		fmt.Fprintf(&b, "hca:%s", h.Name)
-		if h.Flag != "" {
-			fmt.Fprintf(&b, ":%s", h.Flag)
-		}
-		fmt.Fprintf(&b, " %s", place(h.At))
-		if h.Driver != "" {
-			fmt.Fprintf(&b, " driver=%s", h.Driver)
-		}
-		for _, p := range h.Ports {
-			fmt.Fprintf(&b, " port=%s", strings.TrimRight(fmt.Sprintf("%d/%s/%s/%s", p.Num, p.LinkLayer, p.State, p.Interface), "/"))
-		}
-		if h.ID.Aux != "" {
-			fmt.Fprintf(&b, " aux=%s", h.ID.Aux)
-		}
-		if h.Bond != "" {
-			fmt.Fprintf(&b, " bond=%s", h.Bond)
-		}
-		if h.ID.VF != "" {
-			fmt.Fprintf(&b, " vf=%s/%s", h.ID.PCI, h.ID.VF)
-		}
-		if v := h.VFs; v != nil {
-			fmt.Fprintf(&b, " vfs=%d/%d", v.Now, v.Most)
-			if v.Switchdev {
-				b.WriteString("/" + switchdev)
-			}
-		}
-		fmt.Fprintln(&b)
-	}
-	for _, j := range m.Jobs {
-		fmt.Fprintln(&b, strings.TrimSpace("job "+indices.Format(j.GPUs)+" "+strings.Join(j.HCAs, " ")))
-	}
-	return b.String()
-}
-
-func place(at node.Location) string {
-	return fmt.Sprintf("%d %s", at.NUMA, path.Join(append(slices.Clone(at.Path), at.PCI)...))
 }
