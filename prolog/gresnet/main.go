@@ -39,7 +39,7 @@ Begin with:
   gresnet check               what would go wrong
   gresnet status              who has which HCA`,
 		Commands: []*urfave.Command{
-			statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), metricsCommand(w), tryCommand(w), setupCommand(w),
+			statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), explainCommand(w), metricsCommand(w), tryCommand(w), setupCommand(w),
 			sweepCommand(w), releaseCommand(w), closeCommand(w), bootCommand(w),
 		},
 	}

@@ -19,6 +19,7 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-scan.txt":    {"scan", "--help"},
 		"help-plan.txt":    {"plan", "--help"},
 		"help-check.txt":   {"check", "--help"},
+		"help-explain.txt": {"explain", "--help"},
 		"help-metrics.txt": {"metrics", "--help"},
 		"help-setup.txt":   {"setup", "--help"},
 		"help-close.txt":   {"close", "--help"},

@@ -14,7 +14,7 @@ import (
 	"gresnet/lib/words/plain"
 )
 
-// fieldID has the id of a message, as docs/errors.md lists it.
+// fieldID has the id of a message, for gresnet explain.
 const fieldID = "GRESNET_ID"
 
 // idProblem is the MESSAGE_ID of what a person is told on stderr.

@@ -2,7 +2,7 @@
 // can do about it.
 //
 // A hint begins with the id of its message, as in "GN012 see ip route". People search for the id:
-// docs/errors.md has all. go test ./lib/words/hint -update gives a new one its id.
+// gresnet explain has all. go test ./lib/words/hint -update gives a new one its id.
 package hint
 
 import (

@@ -1,0 +1,66 @@
+// Package explain has the list of all messages of gresnet's that a person can act on, by their ids. A test of
+// lib/words/hint makes the list out of the code.
+package explain
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"gresnet/lib/words/hint"
+)
+
+//go:embed messages.txt
+var messages string
+
+var isID = regexp.MustCompile(`^GN\d{3}$`)
+
+// Print prints what the messages with some ids say and what to do, or the whole list. In a message … stands for
+// what the program fills in.
+func Print(w io.Writer, ids []string) error {
+	if len(ids) == 0 {
+		_, err := io.WriteString(w, messages)
+		return err
+	}
+	for i, id := range ids {
+		text, err := of(strings.Trim(strings.ToUpper(id), "[]"))
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = "\n" + text
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of returns the text for an id.
+func of(id string) (string, error) {
+	if !isID.MatchString(id) {
+		return "", hint.With(fmt.Errorf("explain %q: it is not an id", id), "GN833 ids are at the ends of lines, like GN012")
+	}
+	var text strings.Builder
+	title := ""
+	for line := range strings.Lines(messages) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, is := strings.CutPrefix(line, "# "); is {
+			title = name
+		}
+		if line == id {
+			return "", hint.With(fmt.Errorf("explain %s: no message has it any more", id), "GN834 the gresnet that said it is an older one: ask that")
+		}
+		if said, is := strings.CutPrefix(line, id+": "); is {
+			problem, do, _ := strings.Cut(said, " → ")
+			fmt.Fprintf(&text, "%s, of: %s\n  message: %s\n  what to do: %s\n", id, title, problem, do)
+		}
+	}
+	if text.Len() == 0 {
+		return "", hint.With(fmt.Errorf("explain %s: no message has it", id), "GN835 gresnet explain lists all")
+	}
+	return text.String(), nil
+}
