@@ -95,7 +95,8 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 
 // Translate makes the table of a job that has the node's address, in the job's namespace, with which
 // it goes. By the uplink, whose index is out, it is known by the uplink's address, and sends from its own
-// ports, whichever a program has chosen. Ports of zero are any:
+// ports, whichever a program has chosen. Ports of zero are any. A job that has the uplink's address itself sends
+// from there alone:
 //
 //	table ip gresnet {
 //		chain out  { type filter hook output priority raw; oif OUT accept; notrack; }
@@ -124,7 +125,11 @@ func Translate(out int, a, node netip.Addr, ports [2]int) error {
 	add(c, from, nil, []expr.Any{&expr.Notrack{}})
 	add(c, to, accept, comes)
 	add(c, to, nil, []expr.Any{&expr.Notrack{}})
-	add(c, hide, nil, leaves, snatFrom(a, ports))
+	if node == a {
+		add(c, hide, nil, leaves, source(a), snatFrom(a, ports))
+	} else {
+		add(c, hide, nil, leaves, snatFrom(a, ports))
+	}
 	add(c, take, nil, comes, address(destinationAddress, expr.CmpOpEq, a), dnat(node))
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("give the job the address %s: %w", node, err)
