@@ -73,6 +73,9 @@ func TestThePageOfErrorsHasOnlyIDsThatMessagesHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(string(page), "\n- GN") {
+		t.Error("docs/errors.md has the list that gresnet explain prints: it is in lib/people/explain/messages.txt")
+	}
 	used := read(t, "../../../lib", "../../../prolog", "../../../prolog/gresnet", "../../../epilog").used(t)
 	for _, id := range regexp.MustCompile(`GN\d{3}`).FindAllString(string(page), -1) {
 		if _, is := used[id]; !is {
