@@ -22,6 +22,7 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
 	"gresnet/test/await"
@@ -39,6 +40,7 @@ const holderJob, nextJob = 1, 2
 func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	t.Helper()
 	cfg := sitetest.Parse(t, toml)
+	cfg.Uplink.Kind = config.UplinkNone
 	log := make(chan string, 100)
 	n := On(&host.Host{
 		State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now,
@@ -85,11 +87,11 @@ func (n *Host) giveBack(t *testing.T) {
 const (
 	byCount = "[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = 2\n"
 	byIndex = "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [0]\n"
-	byGPU   = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0]\n"
+	byGPU   = "[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0]\n"
 )
 
 // byPart gives a job that has one of two GPUs their HCA if nobody has it.
-const byPart = "[slurm]\npartial = \"first\"\n[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0, 1]\n"
+const byPart = "[slurm]\nsource = [\"gpu\"]\npartial = \"first\"\n[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0, 1]\n"
 
 // next is a job that every one of these gives the first HCA.
 var next = job.Job{ID: nextJob, UID: 1000, GID: 1000, GPUs: []int{0}}
@@ -219,7 +221,7 @@ func TestWhatIsWrongWithTheMappingNamesTheJob(t *testing.T) {
 		err        string
 	}{
 		{"two entries for an HCA", policy + twice, nil, "claim HCAs for job 2: "},
-		{"by GPU", twice, []int{0}, "ask source gpu about job 2: "},
+		{"by GPU", "[slurm]\nsource = [\"gpu\"]\n" + twice, []int{0}, "ask source gpu about job 2: "},
 		{"a type of another index", "[slurm]\nsource = [\"policy\"]\n[[hca]]\nindex = 0\ntype = \"a\"\nmatch = \"rdma=mlx5_1\"\n" +
 			"[[hca]]\nindex = 1\ntype = \"b\"\nmatch = \"rdma=mlx5_0\"\n[[policy]]\ntype = \"b\"\nindices = [0]\n", nil,
 			"claim HCAs for job 2: choose nic:b:1(IDX:0): "},

@@ -39,8 +39,8 @@ type Holding struct {
 // Taken means that others hold what the job is to have: it can have it when they
 // give it back. Until then it is the fault that it wraps.
 //
-// That is the job's, also where Slurm has counted an HCA as free: a user whose job shrinks while it
-// runs (scontrol update NumNodes=) leaves HCAs that Slurm gives the next job at once, and one who holds an RDMA-CM
+// That is the job's, also where Slurm has counted an HCA as free: when a job shrinks while it runs
+// (scontrol update NumNodes=), Slurm gives its HCAs to others before its epilog has ended, and who holds an RDMA-CM
 // id has another job's HCA quarantined. It is the node's only if the node lacks an HCA that would be enough.
 type Taken struct {
 	By    []Holding

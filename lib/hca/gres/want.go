@@ -49,13 +49,14 @@ const (
 	NoPolicy    Reason = "no_policy"     // no [[policy]] fits
 	Imitation   Reason = "imitation"     // the job's own words look like Slurm's
 	NotHere     Reason = "not_here"      // slurmctld does not have the job on this node any more
+	Unheard     Reason = "unheard"       // the job asks for a GRES that no source of the site's gives
 	TooSlow     Reason = "too_slow"      // the prolog's time was over
 	Other       Reason = "other"
 )
 
 // Reasons returns all of them.
 func Reasons() []Reason {
-	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, Quarantined, UsedByUsers, NoAnswer, NoPolicy, Imitation, NotHere, TooSlow, Other}
+	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, Quarantined, UsedByUsers, NoAnswer, NoPolicy, Imitation, NotHere, Unheard, TooSlow, Other}
 }
 
 // Refusal is the job's fault: what it asks for cannot be had on this node,

@@ -57,11 +57,11 @@ type Local struct {
 // A site that has policies means every job to fit one: a job that none fits,
 // and no other source knows, is refused. slurmctld knows every job: of one that asked
 // for no HCA it knows that, so what the job did not ask for the sources after it may give,
-// and what those before it did not know is no fault.
+// and what those before it did not know is no fault. A job that gets nothing is let go only if it asked for nothing.
 func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []gres.Want, notes []string, err error) {
 	var unless error
 	nothing := false
-	for _, name := range cfg.Slurm.Source {
+	for i, name := range cfg.Slurm.Source {
 		s, err := open(name, cfg, local)
 		if err != nil {
 			return nil, notes, err
@@ -73,7 +73,10 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 		}
 		if a.mine {
 			local.less(a.less)
-			return a.wants, notes, nil
+			if len(a.wants) == 0 {
+				err = local.nothing(ctx, j, cfg.Slurm, cfg.Slurm.Source[:i+1], &notes)
+			}
+			return a.wants, notes, err
 		}
 		if a.nothing {
 			nothing, unless = true, nil
@@ -83,7 +86,22 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 	if slices.Contains(cfg.Slurm.Source, config.Fixed) && !nothing {
 		return nil, notes, unfit(j)
 	}
-	return nil, notes, unless
+	if unless != nil {
+		return nil, notes, unless
+	}
+	return nil, notes, local.nothing(ctx, j, cfg.Slurm, cfg.Slurm.Source, &notes)
+}
+
+// nothing refuses a job that gets nothing by the sources that were asked, and asks for more.
+func (l Local) nothing(ctx context.Context, j job.Job, site config.Slurm, asked []string, notes *[]string) error {
+	if slices.ContainsFunc(asked, func(name string) bool { return name != config.GPU && name != config.Node }) {
+		return nil
+	}
+	note, err := l.unheard(ctx, j, site)
+	if note != "" {
+		*notes = append(*notes, note)
+	}
+	return err
 }
 
 // Asked returns the GRES that a job asks for which is to have HCAs: without a prolog it lacks them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 const site = `
 [slurm]
 gres = ["nic", "hca"]
+source = ["gpu"]
 [[hca]]
 index = 0
 match = "rdma=mlx5_0"
@@ -230,7 +232,7 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 		looked = true
 		return nil, nil
 	}
-	wants, notes, err := source.Ask(context.Background(), job.Job{ID: 1}, config.Default(), source.Local{Mapping: look})
+	wants, notes, err := source.Ask(context.Background(), job.Job{ID: 1}, sitetest.Parse(t, "[slurm]\nsource = [\"gpu\", \"node\"]\n"), source.Local{Mapping: look, CPUs: func() (int, error) { return 16, nil }})
 	if len(wants) != 0 || len(notes) != 0 || err != nil {
 		t.Errorf("got %+v, %q, %v", wants, notes, err)
 	}
@@ -260,5 +262,37 @@ func TestWhatFailsOnTheNodeIsItsFaultAndNamesTheJob(t *testing.T) {
 		if err == nil || err.Error() != c.err {
 			t.Errorf("source %s: error %v, want %s", c.source, err, c.err)
 		}
+	}
+}
+
+// askUnheard asks about a job on a node for which slurm.conf counts NICs; slurmctld says what it has.
+func askUnheard(t *testing.T, sources []string, says string) ([]gres.Want, []string, error) {
+	t.Helper()
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	write(t, conf, "SlurmctldHost=ctl\nNodeName=node[1-9] Gres=gpu:8,nic:4\n", 0o644)
+	cfg := sitetest.Parse(t, site)
+	cfg.Slurm.Source = sources
+	cfg.Slurm.Scontrol, _ = scontrolThat(t, "cat <<'END'\n"+shown(4711, "node1", says)+"END\n")
+	local := mapped(cfg)
+	local.CPUs = func() (int, error) { return 16, nil }
+	local.Threads = func() (int, error) { return 2, nil }
+	return source.Ask(t.Context(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, local)
+}
+
+func TestAJobThatAsksForAGRESAndGetsNothingIsRefused(t *testing.T) {
+	for says, want := range map[string]string{
+		"nic:1(IDX:0)": "nic:1(IDX:0), which Slurm gave the job: no source of slurm.source gives what a job asks for",
+		"hca(CNT:1)":   "hca:1, which Slurm gave the job: no source of slurm.source gives what a job asks for",
+		"gpu:1(IDX:0)": "", "": "",
+	} {
+		_, _, err := askUnheard(t, []string{config.GPU, config.Node}, says)
+		if want != "" {
+			sitetest.Refusal(t, err, want)
+		} else if err != nil {
+			t.Errorf("%q: %v", says, err)
+		}
+	}
+	if wants, _, err := askUnheard(t, []string{config.GPU, config.Scontrol}, "nic:1(IDX:0)"); err != nil || len(wants) != 1 {
+		t.Errorf("by scontrol: %v, %v", wants, err)
 	}
 }

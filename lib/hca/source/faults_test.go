@@ -72,6 +72,10 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := askSite("policy", func(*config.Slurm) {})
 		return []error{err}
 	},
+	"a GRES of `slurm.gres` that the job asks for, if it gets no HCA and only sources `gpu` and `node` were asked": func(t *testing.T) []error {
+		_, _, err := askUnheard(t, []string{config.GPU, config.Node}, "nic:1(IDX:0)")
+		return []error{err}
+	},
 	"a node of the job whose address nobody knows": func(*testing.T) (errs []error) {
 		c := config.Default().Overlay
 		unknown := func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
@@ -92,7 +96,7 @@ var faults = map[string]func(t *testing.T) []error{
 		mapping := func(gpus []int) (gres.Mapping, error) {
 			return gres.Topology{}.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0)}}, gpus)
 		}
-		_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(), source.Local{Mapping: mapping})
+		_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Config{Slurm: config.Slurm{Source: []string{config.GPU}}}, source.Local{Mapping: mapping})
 		return []error{err}
 	},
 	"a job's GPUs, if nothing tells which GPUs Slurm means by their numbers, and no `[[hca]]` has `gpus`": func(*testing.T) []error {

@@ -180,3 +180,28 @@ func checkWant(t *testing.T, w gres.Want, detail string) {
 		t.Errorf("%+v prints %q, which parses as %+v, %v", w, w, again, err)
 	}
 }
+
+// The answers are those of Slurm 22.05 to a job on node1 and node2, whose name has a line that looks like Slurm's,
+// after its user had changed it while its prolog ran.
+func TestTheRecordedAnswersToAJobThatItsUserChanges(t *testing.T) {
+	for name, want := range map[string]string{
+		"shrunk":   "what scontrol says of the job: it has node1 and not node2: somebody has changed, requeued or canceled it since its prolog began",
+		"canceled": "", "requeued": "",
+		"held": "nic:1(IDX:0)",
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", "answers", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := source.Detail(string(text), "node2")
+		var refusal *gres.Refusal
+		if errors.As(err, &refusal) {
+			got = err.Error()
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

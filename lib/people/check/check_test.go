@@ -27,7 +27,7 @@ import (
 // site returns a node of two HCAs where all is well.
 func site() check.Site {
 	cfg := config.Default()
-	cfg.Slurm.Source = []string{config.Scontrol}
+	cfg.Slurm.Source, cfg.Access.Host, cfg.Uplink.Kind = []string{config.Scontrol}, config.Closed, config.UplinkNone
 	return check.Site{
 		Root: fstest.MapFS{
 			"proc/cmdline":              file("BOOT_IMAGE=/vmlinuz root=/dev/vda"),
@@ -106,6 +106,7 @@ func divided(also func(*check.Site)) func(*check.Site) {
 func gpus(have int, configured []int) func(*check.Site) {
 	return func(s *check.Site) {
 		s.Config.Slurm.Source = []string{config.GPU}
+		edit("etc/slurm/slurm.conf", "gpu:8,nic:hdr:1(S:0),nic:ndr:1", "gpu:8")(s)
 		s.Config.HCAs = []config.HCA{{GPUs: configured}}
 		s.Inventory.GPUs = make([]report.GPU, have)
 		for i := range s.Inventory.HCAs {
@@ -554,6 +555,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an HCA that serves no GPU": {all(gpus(8, nil), func(s *check.Site) { s.Inventory.HCAs[1].Serves = nil }),
 			"warning  mapping: no GPU is served by mlx5_1: each has nearer HCAs; leave it out of [[hca]], or say gpus = there"},
 		"an HCA that serves no GPU, and that jobs can ask for": {all(gpus(8, nil), func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "gpu:8", "gpu:8,nic:hdr:1,nic:ndr:1")(s)
 			s.Inventory.HCAs[1].Serves, s.Config.Slurm.Source = nil, []string{config.GPU, config.Scontrol}
 		}), ""},
 		"an HCA that serves a GPU by another part": {all(gpus(8, nil), func(s *check.Site) {
@@ -582,7 +584,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-7]\n", "")(s)
 			edit("etc/slurm/slurm.conf", "Gres=gpu:8,", "Gres=")(s)
 		},
-			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs`},
+			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs` + "\n" +
+				`warning  slurm.source: NodeName of node1 has nic, and no source gives what a job asks for: a job that asks for nic and gets no HCA is refused; write source = ["scontrol", "gpu"], or take the GRES out of slurm.conf and gres.conf`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),
 			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 is refused; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs in another order": {func(s *check.Site) {

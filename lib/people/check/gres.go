@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/hca/report"
+	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
 	"gresnet/lib/words/config"
@@ -34,6 +35,12 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	if byGPU && len(s.Inventory.GPUs) == 0 {
 		if byGPU = false; err == nil && s.mapped() > 0 {
 			all = append(all, s.gpus(lines, conf)...)
+		}
+	}
+	if s.ConfigErr == nil {
+		for _, name := range source.Unheard(s.Config.Slurm, conf, s.Node) {
+			all = append(all, warn("slurm.source", `GN845 write source = ["scontrol", "gpu"], or take the GRES out of slurm.conf and gres.conf`,
+				"NodeName of %s has %s, and no source gives what a job asks for: a job that asks for %s and gets no HCA is refused", s.Node, name, name))
 		}
 	}
 	if !byCount && !byGPU {

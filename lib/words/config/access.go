@@ -91,9 +91,10 @@ const (
 
 func (a *Access) read(t document.Table) {
 	t.Allow(
-		// `"closed"` | on the node, only root can open the HCAs' device nodes (0600), even
-		// those of free HCAs, and `rdma_cm`, and only root can enter `/dev/infiniband` (0700); `"open"`:
-		// the folder, `rdma_cm` and the devices of free HCAs are as the kernel and udev have them
+		// `"open"` | on the node, the folder `/dev/infiniband`, `rdma_cm` and the devices of free HCAs are
+		// as the kernel and udev have them; `"closed"`: only root can open the HCAs' device nodes (0600),
+		// even those of free HCAs, and `rdma_cm`, and only root can enter the folder (0700): a job has no
+		// HCA that it was not given
 		"host",
 		// `"auto"` | whether the job gets [`rdma_cm`](#rdma-cm): `"auto"`: if it has the node to itself;
 		// `true`; `false`. A `[[policy]]` may say it for some jobs

@@ -150,18 +150,18 @@ func (i Interface) String() string {
 	return "move"
 }
 
-// Default returns the configuration of a node that has no gresnet.toml.
+// Default returns the configuration of a node that has no gresnet.toml. It is what the shipped file says.
 func Default() Config {
 	deadline := Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}
 	return Config{Slurm: Slurm{
 		Gres:    []string{"nic"},
-		Source:  []string{GPU},
+		Source:  []string{Scontrol, GPU},
 		Partial: PartialNone, Index: IndexSlurm,
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
-		Access: Access{Host: Closed, CM: CMAuto, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Access: Access{Host: Open, CM: CMAuto, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
 		Hooks:  Hooks{Timeout: 20 * time.Second, Fault: FaultJob},
-		Uplink: Uplink{Kind: UplinkNone, Name: UplinkName}, Overlay: defaultOverlay}
+		Uplink: Uplink{Kind: UplinkAuto, Name: UplinkName}, Overlay: defaultOverlay}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

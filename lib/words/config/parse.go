@@ -65,8 +65,7 @@ func (s *Slurm) read(t document.Table) {
 	t.Allow(
 		// `["nic"]` | GRES names that mean an HCA
 		"gres",
-		// `["gpu"]` | who says what a job gets, in the order in which they are asked: see below. The
-		// shipped file has `["scontrol", "gpu"]`
+		// `["scontrol", "gpu"]` | who says what a job gets, in the order in which they are asked: see below
 		"source",
 		// `"none"` | if a job has only some of the GPUs that an HCA serves, nobody gets the HCA;
 		// `"first"`: the first job that has one of them gets it

@@ -67,8 +67,8 @@ const maxShare = 1 << 16
 
 func (u *Uplink) read(t document.Table) {
 	t.Allow(
-		// `"none"` | jobs have no way to the management network; `"auto"`: they reach what the node
-		// reaches; the shipped file has this; `"macvlan"`: they are [neighbors of the
+		// `"auto"` | jobs reach what the node reaches; `"none"`: they have no way to the management
+		// network; `"macvlan"`: they are [neighbors of the
 		// node](#kind--macvlan-neighbors-of-the-node). `"veth"` and `"ipvlan"` of older files are errors
 		"kind",
 		// `"uplink0"` | the interface's name in the job. No interface of an HCA that comes to the job may
@@ -84,7 +84,7 @@ func (u *Uplink) read(t document.Table) {
 		"share",
 		// | next hop of the routes
 		"gateway",
-		// `[]` | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world
+		// | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world; none without it
 		"routes",
 		// | of older files: an error
 		"masquerade",

@@ -71,6 +71,6 @@ func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 		{"a share of nothing", macvlan + "share = 0\n", "f:5: uplink.share: 0 is not from 1 to 65536", "leave the key out if all addresses are this node's"},
 		{"four nameservers", "[uplink]\nnameservers = [\"10.0.0.1\", \"10.0.0.2\", \"10.0.0.3\", \"10.0.0.4\"]\n", "f:2: uplink.nameservers: the resolver takes three, there are 4", "keep three of them"},
 		{"search without nameservers", macvlan + "search = [\"example.org\"]\n", "f:1: uplink.nameservers: is missing", "set it, or leave search out"},
-		{"a search that is two lines", "[uplink]\nsearch = [\"a\\nnameserver 6.6.6.6\"]\n", `f:2: uplink.search: "a\nnameserver 6.6.6.6" is not a domain`, "correct line 2 of f"},
+		{"a search that is two lines", "[uplink]\nnameservers = [\"10.0.0.53\"]\nsearch = [\"a\\nnameserver 6.6.6.6\"]\n", `f:3: uplink.search: "a\nnameserver 6.6.6.6" is not a domain`, "correct line 3 of f"},
 	})
 }

@@ -73,7 +73,7 @@ func TestAPolicyIsolatesTheJobsOfAPartitionByDevices(t *testing.T) {
 func TestIsolationByDevicesIsRefusedInExclusiveMode(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short)
 	vm.AnHCAOfEachKind(t)
-	vm.Run(t, `printf '\n[access]\nisolation = "devices"\n' >>/etc/gresnet/gresnet.toml`)
+	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"\n[access]\nisolation = \"devices\"\n")
 	before := vm.Picture(t)
 	out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900170 SLURM_JOB_GPUS=0,1")
 	vm.NodesFault(t, out, code, `isolation = "devices" is for the shared RDMA netns mode`)

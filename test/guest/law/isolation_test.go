@@ -9,7 +9,7 @@ import (
 func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	vm.AnHCAOfEachKind(t)
-	vm.Run(t, `printf '\n[access]\nisolation = "devices"\n' >>/etc/gresnet/gresnet.toml`)
+	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"\n[access]\nisolation = \"devices\"\n")
 	killedAnywhere(t)
 }
 

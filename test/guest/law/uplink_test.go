@@ -9,6 +9,6 @@ import (
 func TestALeaseWithAWayOutIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
-	vm.Run(t, `printf '\n[uplink]\nkind = "auto"\n' >>/etc/gresnet/gresnet.toml`)
+	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"\n[uplink]\nkind = \"auto\"\n")
 	killedAnywhere(t)
 }

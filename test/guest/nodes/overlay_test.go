@@ -134,7 +134,7 @@ func withAWayOut(t *testing.T) {
 	t.Helper()
 	write := func(text string) {
 		vm.WriteConfig(t, text)
-		onNode2(t, "printf %s "+vm.Quote(text)+" >/etc/gresnet/gresnet.toml")
+		onNode2(t, "printf %s "+vm.Quote(vm.Complete(text))+" >/etc/gresnet/gresnet.toml")
 	}
 	write(vm.Config + "\n[uplink]\nkind = \"auto\"\n")
 	t.Cleanup(func() { write(vm.Config) })

@@ -22,7 +22,7 @@ func twoNodes(t *testing.T) {
 		netnstest.Skip(t, "needs two nodes: run the VM with --nodes 2")
 	}
 	node2Up.Do(func() {
-		onNode2(t, "mkdir -p /etc/gresnet; printf %s "+vm.Quote(vm.Config)+" >/etc/gresnet/gresnet.toml")
+		onNode2(t, "mkdir -p /etc/gresnet; printf %s "+vm.Quote(vm.Complete(vm.Config))+" >/etc/gresnet/gresnet.toml")
 		onNode2(t, strings.NewReplacer(".0.2/", ".0.3/", ".0.9/", ".0.10/", "::2/", "::3/").Replace(vm.Dress))
 	})
 	vm.Slurm(t)
@@ -179,7 +179,7 @@ func configOnBoth(t *testing.T, text string) {
 	t.Helper()
 	write := func(text string) {
 		vm.WriteConfig(t, text)
-		onNode2(t, "printf %s "+vm.Quote(text)+" >/etc/gresnet/gresnet.toml")
+		onNode2(t, "printf %s "+vm.Quote(vm.Complete(text))+" >/etc/gresnet/gresnet.toml")
 	}
 	write(text)
 	t.Cleanup(func() { write(vm.Config) })
