@@ -16,10 +16,6 @@ import (
 // answer has a line for each word: the word, a tab, and what it means. The shell leaves out what does
 // not begin as the word that is being typed. Only what names a file or a folder it completes itself.
 
-func isCompletion(args []string) bool {
-	return args[len(args)-1] == "--"+urfave.BashCompletionFlag.Names()[0]
-}
-
 // values are what flags can have that take one of a few words.
 var values = map[string][]string{"--mode": {"shared", "exclusive"}}
 
@@ -109,4 +105,13 @@ func namesIn(folder string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+func find(flags []urfave.Flag, name string) urfave.Flag {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			return f
+		}
+	}
+	return nil
 }

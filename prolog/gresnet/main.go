@@ -61,9 +61,10 @@ func call(w *cli.World, app *urfave.App) error {
 	app.HideHelpCommand = true
 	app.ExitErrHandler = func(*urfave.Context, error) {}
 	addWords(w, app)
-	app.OnUsageError = usageError(app.Name, func() []urfave.Flag { return app.Flags })
+	app.OnUsageError = usageError(app.Name)
 	for _, command := range app.Commands {
-		command.OnUsageError = usageError(app.Name+" "+command.Name, func() []urfave.Flag { return slices.Concat(command.Flags, app.Flags) })
+		command.OnUsageError = usageError(app.Name + " " + command.Name)
+		command.Flags, command.Before = append(command.Flags, hidden()...), inherit
 		command.HideHelpCommand = true
 		action := command.Action
 		command.Action = func(c *urfave.Context) error {
@@ -73,22 +74,9 @@ func call(w *cli.World, app *urfave.App) error {
 			return action(c)
 		}
 	}
-	app.Flags = append(app.Flags,
-		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: cli.ConfigFile},
-		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: cli.StateDir},
-		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
-		urfave.HelpFlag, // which the library leaves out where there is a command help
-		urfave.VersionFlag,
-	)
+	app.Flags = append(everywhere(), urfave.HelpFlag, urfave.VersionFlag) // the library leaves help out where there is a command help
 	completeWords(w, app)
-	if isCompletion(w.Args) {
-		return app.Run(w.Args)
-	}
-	args, err := arrange(app, w.Args)
-	if err != nil {
-		return err
-	}
-	return app.Run(args)
+	return app.Run(w.Args)
 }
 
 // changing are the commands that change the node.

@@ -44,7 +44,7 @@ gresnet.service, which it enables. If the node itself needs an HCA, it lists
 the others in gresnet.toml. A second run changes nothing.
 
 It prints what the controller's slurm.conf must have, too, and lines for
-files that other hosts have (on NFS, say, or links), which it does not change.
+files that other hosts have, by NFS or links, which it does not change.
 What it writes for all hosts does nothing on a host without gresnet.
 
 It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the

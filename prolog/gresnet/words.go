@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -68,95 +67,41 @@ func showHelp(app *urfave.App, c *urfave.Context) error {
 	}
 }
 
-// unknown says of a command that is not known which may be meant.
+// unknown refuses a command. It suggests none: what somebody did not mean might change the node.
 func unknown(c *urfave.Context, name string) error {
-	var known []string
-	for _, command := range c.App.Commands {
-		known = append(known, command.Name)
-	}
-	err := fmt.Errorf("unknown command %q", name)
-	if near := hint.Nearest(name, known); near != "" {
-		return hint.With(err, fmt.Sprintf("GN138 did you mean %s %s?", c.App.Name, near))
-	}
-	return hint.With(err, "GN139 see "+c.App.Name+" --help")
+	return hint.With(fmt.Errorf("unknown command %q", name), "GN139 see "+c.App.Name+" --help")
 }
 
-// usageError says of a command that was called wrongly what may be meant, or where it says how.
-func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorFunc {
+// usageError says where a command says how it is called.
+func usageError(command string) urfave.OnUsageErrorFunc {
 	return func(_ *urfave.Context, err error, _ bool) error {
-		_, text, _ := strings.Cut(err.Error(), "invalid value ")
-		if value, name, is := strings.Cut(text, " for flag -"); is {
-			name, _, _ = strings.Cut(name, ": ")
-			return hint.With(fmt.Errorf("flag --%s cannot be %s", name, value), "GN438 give what "+command+" --help shows")
-		}
-		_, given, is := strings.Cut(err.Error(), "flag provided but not defined: -")
-		if !is {
-			return hint.With(err, "GN140 see "+command+" --help")
-		}
-		given = strings.TrimLeft(given, "-")
-		var known []string
-		for _, f := range flags() {
-			known = append(known, f.Names()...)
-		}
-		if near := hint.Nearest(given, known); near != "" {
-			return hint.With(errors.New("unknown flag --"+given), fmt.Sprintf("GN141 did you mean --%s?", near))
-		}
-		return hint.With(errors.New("unknown flag --"+given), "GN142 see "+command+" --help")
+		return hint.With(err, "GN140 see "+command+" --help")
 	}
 }
 
-// arrange puts the application's own flags before the command, and the command's before its
-// arguments, wherever they were given: the library looks for them there alone.
-func arrange(app *urfave.App, args []string) ([]string, error) {
-	if len(args) < 2 {
-		return args, nil
+// everywhere returns the flags that can be given before the command, and among its own.
+func everywhere() []urfave.Flag {
+	return []urfave.Flag{
+		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: cli.ConfigFile},
+		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: cli.StateDir},
+		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
 	}
-	given := map[urfave.Flag]bool{}
-	var own, flags, rest []string
-	command := &urfave.Command{}
-	for i := 1; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			rest = append(rest, args[i:]...)
-			break
-		}
-		if len(arg) < 2 || arg[0] != '-' {
-			if len(rest) == 0 && app.Command(arg) != nil {
-				command = app.Command(arg)
-			}
-			rest = append(rest, arg)
-			continue
-		}
-		name, _, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		of, to, whose := find(app.Flags, name), &own, app.Name
-		if len(rest) > 0 && (of == nil || of == urfave.HelpFlag) {
-			of, to, whose = find(command.Flags, name), &flags, app.Name+" "+command.Name
-		}
-		if of != nil && given[of] {
-			return nil, hint.With(fmt.Errorf("flag --%s is there twice", name), "GN143 give it once")
-		}
-		given[of] = true
-		*to = append(*to, arg)
-		if takes, is := of.(urfave.DocGenerationFlag); is && takes.TakesValue() && !joined {
-			if i++; i == len(args) {
-				return nil, hint.With(errors.New("flag --"+name+" needs a value"), "GN351 see "+whose+" --help")
-			}
-			*to = append(*to, args[i])
-		}
-	}
-	arranged := append([]string{args[0]}, own...)
-	if len(rest) > 0 {
-		arranged = append(append(arranged, rest[0]), flags...)
-		rest = rest[1:]
-	}
-	return append(arranged, rest...), nil
 }
 
-func find(flags []urfave.Flag, name string) urfave.Flag {
-	for _, f := range flags {
-		for _, n := range f.Names() {
-			if n == name {
-				return f
+// hidden returns these flags as a command's own, whose help leaves them to that of the application.
+func hidden() []urfave.Flag {
+	return []urfave.Flag{&urfave.StringFlag{Name: "config", Value: cli.ConfigFile, Hidden: true},
+		&urfave.StringFlag{Name: "state", Value: cli.StateDir, Hidden: true}, &urfave.BoolFlag{Name: "trace", Hidden: true}}
+}
+
+// inherit gives a command what was said before it.
+func inherit(c *urfave.Context) error {
+	app := c.Lineage()[1]
+	for _, f := range everywhere() {
+		name := f.Names()[0]
+		if given := app.IsSet(name); given && !c.IsSet(name) {
+			if err := c.Set(name, fmt.Sprint(app.Value(name))); err != nil {
+				return err
 			}
 		}
 	}
