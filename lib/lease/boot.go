@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
@@ -51,26 +48,13 @@ func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	return nil
 }
 
-// busy adds to an error who has the namespaces that keep the mode from changing.
+// busy says to an error how other network namespaces are kept from keeping the mode.
 func busy(mode rdma.Mode, err error) error {
 	err = fmt.Errorf("set the RDMA netns mode to %s: %w", mode, err)
 	if !errors.Is(err, rdma.ErrBusy) {
 		return err
 	}
-	others, look := netns.Others()
-	if look != nil {
-		return hint.Join(err, look)
-	}
-	var all []string
-	for _, who := range others {
-		all = append(all, event.FirstOf(who))
-	}
-	slices.Sort(all)
-	if len(all) == 0 {
-		all = []string{"of nobody: dying, or kept alive by a socket"}
-	}
-	err = fmt.Errorf("%w: %s", err, strings.Join(all, "; "))
-	return hint.With(err, "GN205 let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
+	return hint.With(err, "GN205 lsns -t net says who has others; let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
 }
 
 // checkMode logs that the node is not in the mode that the configuration wants. Jobs get their HCAs

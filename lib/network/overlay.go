@@ -113,7 +113,7 @@ func (s *Overlay) remove(w *world.World) error {
 	case missing && s.isShared(w, o):
 		return nil
 	case missing:
-		return w.Elsewhere(virtual.ErrNotFound, look)
+		return w.OnHost(look)
 	}
 	return err
 }

@@ -417,5 +417,5 @@ func (s *Uplink) remove(w *world.World) error {
 	if s.Type == virtual.Veth {
 		return w.OnHost(look)
 	}
-	return w.Everywhere(false, virtual.ErrNotFound, look)
+	return w.Either(false, virtual.ErrNotFound, look)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/link"
@@ -21,59 +20,23 @@ import (
 // a virtual function. Nothing is left to bring home.
 var ErrGone = errors.New("the node does not have it any more")
 
-// Elsewhere looks into one namespace after the other, all that can be entered besides the node's
-// and the job's, until a look returns something else than notFound.
-func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
-	all, search := netns.All()
-	if search != nil && !errors.Is(search, netns.ErrHeldUp) {
-		return search
-	}
-	defer func() {
-		for _, ns := range all {
-			ns.Close()
-		}
-	}()
-	for _, ns := range all {
-		if ns.String() == w.Root.String() || w.job != nil && ns.String() == w.job.ns.String() {
-			continue
-		}
-		p, err := enter(ns, w.Sys, w.hints())
-		if err != nil {
-			return err
-		}
-		err = p.do(func() error { return look(p.view) })
-		p.leave()
-		if !errors.Is(err, notFound) {
-			return err
-		}
-	}
-	if search != nil {
-		return fmt.Errorf("%w: %w", notFound, search)
-	}
-	return notFound
-}
-
-// Everywhere looks into the job's namespace, into the node's, and Elsewhere. The end of the job's
+// Either looks into the job's namespace and into the node's: nothing else is the lease's. The end of the job's
 // namespace brings what comesHome to the node, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
-func (w *World) Everywhere(comesHome bool, notFound error, look func(*scan.View) error) error {
+func (w *World) Either(comesHome bool, notFound error, look func(*scan.View) error) error {
 	err := w.InJob(look)
 	ended := errors.Is(err, ErrNoNamespace)
 	if !ended && !errors.Is(err, notFound) {
 		return err
 	}
-	if err = w.OnHost(look); errors.Is(err, notFound) {
-		err = w.Elsewhere(notFound, look)
-	}
-	if ended && comesHome && errors.Is(err, notFound) {
+	if err = w.OnHost(look); ended && comesHome && errors.Is(err, notFound) {
 		err = w.Try(poll.Dying, notFound, func() error { return w.OnHost(look) })
 	}
 	return err
 }
 
 // OthersHave tells whether another lease has an HCA. It is asked when the HCA, or an interface of
-// it, was found in a namespace that is not this job's: who is about to move an HCA has claimed it
-// before, so what a claim speaks of then is no stray of this lease. The journal may say that this
-// lease has it still, if a strike does not read.
+// it, is neither in this job nor on the node: who is about to move an HCA has claimed it
+// before. The journal may say that this lease has it still, if a strike does not read.
 func (w *World) OthersHave(id node.ID) bool {
 	t, err := w.Table.Read()
 	if err != nil {
@@ -85,7 +48,7 @@ func (w *World) OthersHave(id node.ID) bool {
 
 // Await looks again whenever a device comes, until the look finds something, the time is over, or
 // the node turns out to have lost the device. A device that seems lost gets its time even if the first
-// looks at a busy node's namespaces took longer than that.
+// looks at a busy node took longer than that.
 func (w *World) Await(lost func() (bool, error), notFound error, look func() error) error {
 	var missing error
 	gone := false
@@ -113,7 +76,7 @@ func (w *World) Await(lost func() (bool, error), notFound error, look func() err
 	case gone && w.IsOver(poll.Gone):
 		return ErrGone
 	}
-	return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
+	return fmt.Errorf("it is neither on the node nor in its job: %w", missing)
 }
 
 // hear makes the kernel report devices that come to the root namespace.
@@ -146,8 +109,8 @@ func (w *World) AwaitLost(id node.ID) error {
 	return fmt.Errorf("see whether the node has lost HCA %s: %w", id, w.Context.Err())
 }
 
-// HasLost tells whether the node has lost an HCA that no look finds. In doubt the node has it: a
-// namespace that nobody can enter may hide it.
+// HasLost tells whether the node has lost an HCA that is neither in the job nor on the node. In doubt the node has it:
+// another namespace may hide it.
 func (w *World) HasLost(id node.ID) (bool, error) {
 	id = id.Whole()
 	verbs, err := sysfs.AllVerbs(w.Sys)
@@ -176,9 +139,7 @@ func (w *World) HasLost(id node.ID) (bool, error) {
 		}
 		return errNext
 	}
-	for _, look := range []func(func(*scan.View) error) error{
-		w.OnHost, w.InJob, func(f func(*scan.View) error) error { return w.Elsewhere(errNext, f) },
-	} {
+	for _, look := range []func(func(*scan.View) error) error{w.OnHost, w.InJob} {
 		if err := look(see); !errors.Is(err, errNext) && !errors.Is(err, ErrNoNamespace) {
 			return err == nil, err
 		}

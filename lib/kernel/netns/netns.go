@@ -161,3 +161,21 @@ func Create(path string) (*NS, error) {
 	}
 	return Open(path)
 }
+
+// of makes an NS of a descriptor, and closes one that is no network namespace's.
+func of(fd int) (*NS, error) {
+	ns := &NS{handle: netns.NsHandle(fd)}
+	// The answer to NS_GET_NSTYPE is the clone flag; any other file says ENOTTY (ioctl_ns(2)).
+	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+	if err != nil || kind != unix.CLONE_NEWNET {
+		ns.Close()
+		return nil, ErrNotNetns
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		ns.Close()
+		return nil, fmt.Errorf("stat a network namespace: %w", err)
+	}
+	ns.dev, ns.ino = st.Dev, st.Ino
+	return ns, nil
+}

@@ -2,12 +2,8 @@ package netns_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,9 +11,7 @@ import (
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
 	"gresnet/test/await"
-	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
-	"gresnet/test/standin"
 )
 
 func TestANamespaceIsEnteredByOneThreadAlone(t *testing.T) {
@@ -96,95 +90,5 @@ func TestCreateAndRemoveLeaveNothing(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after remove: %v", err)
-	}
-}
-
-func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		who  string // as Others has it
-		keep func(t *testing.T, path string)
-	}{
-		{"a mount", "/netns", func(*testing.T, string) {}},
-		{"a mount whose path has blanks", `/a b\tc`, func(t *testing.T, path string) {
-			other := filepath.Join(filepath.Dir(path), "a b\tc")
-			if err := os.WriteFile(other, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if out, err := exec.Command("mount", "--bind", path, other).CombinedOutput(); err != nil {
-				t.Fatalf("mount: %v: %s", err, out)
-			}
-			t.Cleanup(func() { mount.Remove(other) })
-			mount.Remove(path)
-		}},
-		{"a descriptor", fmt.Sprintf("netns.test (pid %d)", os.Getpid()), func(t *testing.T, path string) {
-			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { f.Close() })
-			mount.Remove(path)
-		}},
-		{"a process", "cat (pid ", func(t *testing.T, path string) {
-			standin.Start(t, exec.Command("nsenter", "--net="+path, "cat", "/proc/self/comm", "-"))
-			mount.Remove(path)
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if os.Geteuid() != 0 {
-				netnstest.Skip(t, "needs root to make network namespaces")
-			}
-			path := filepath.Join(t.TempDir(), "netns")
-			ns, err := netns.Create(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := ns.String()
-			t.Cleanup(func() { mount.Remove(path) })
-			tt.keep(t, path)
-			ns.Close()
-			all, err := netns.All()
-			if err != nil {
-				t.Fatal(err)
-			}
-			found := 0
-			for _, other := range all {
-				if other.String() == name {
-					found++
-				}
-				other.Close()
-			}
-			if found != 1 {
-				t.Errorf("found %d times among %d namespaces", found, len(all))
-			}
-			others, err := netns.Others()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if who := others[name]; !slices.ContainsFunc(who, func(w string) bool { return strings.Contains(w, tt.who) }) {
-				t.Errorf("%q have it, wanted %q", who, tt.who)
-			}
-		})
-	}
-}
-
-// Whoever has a file open of a server that does not answer must not hold up a search.
-func TestAFileServerThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
-	f := fusetest.Mount(t, "none", fusetest.Any)
-	file, err := unix.Open(f.Dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(file)
-	had := endLate(t, f)
-	all, err := netns.All()
-	if had() {
-		t.Error("the server was asked")
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	for _, ns := range all {
-		ns.Close()
 	}
 }

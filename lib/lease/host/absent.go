@@ -25,12 +25,7 @@ func (l *Look) Absent(t *table.Table, id node.ID) (string, error) {
 	defer v.Close()
 	d, err := v.Find(id)
 	if errors.Is(err, scan.ErrNotFound) {
-		// A namespace that has it is looked for first, as HasLost wants it.
-		err := l.World.Elsewhere(scan.ErrNotFound, func(v *scan.View) error { _, err := v.Find(id); return err })
-		if errors.Is(err, scan.ErrNotFound) {
-			err = l.World.AwaitLost(id)
-		}
-		if err != nil {
+		if err := l.World.AwaitLost(id); err != nil {
 			return "", err
 		}
 		return "it is not in the root namespace", nil

@@ -103,7 +103,7 @@ func (s *Child) Do(w *world.World) error {
 func (s *Child) Undo(w *world.World) error {
 	var err error
 	if s.Index != 0 {
-		err = w.Everywhere(s.Type == virtual.IPoIB, virtual.ErrNotFound, func(*scan.View) error { return virtual.DeleteChild(s.Type, s.Index) })
+		err = w.Either(s.Type == virtual.IPoIB, virtual.ErrNotFound, func(*scan.View) error { return virtual.DeleteChild(s.Type, s.Index) })
 	} else if err = w.InJob(func(*scan.View) error { return virtual.DeleteChildren() }); err == nil || errors.Is(err, world.ErrNoNamespace) {
 		err = w.OnHost(func(*scan.View) error { return virtual.DeleteChildren() })
 	}

@@ -323,15 +323,10 @@ func (s *Link) bringHome(w *world.World) error {
 		lost := func() (bool, error) { return w.HasLostInterface(s.Of, s.Interface) }
 		err = w.Await(lost, link.ErrNotFound, func() error {
 			err := s.look(w)
-			if !errors.Is(err, link.ErrNotFound) {
-				return err
+			if errors.Is(err, link.ErrNotFound) && w.OthersHave(s.Of) {
+				return nil
 			}
-			return w.Elsewhere(link.ErrNotFound, func(v *scan.View) error {
-				if _, err := v.Interface(s.Interface); err != nil || w.OthersHave(s.Of) {
-					return err
-				}
-				return s.fetch(w, v)
-			})
+			return err
 		})
 	}
 	if err != nil {

@@ -1,8 +1,10 @@
 package step
 
 import (
+	"context"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
@@ -16,7 +18,7 @@ import (
 )
 
 // A strike that does not read says that this lease has it still. test/model found it: OTHERS_ARE_SPARED.
-func TestWhatAnotherLeaseHasClaimedIsNotFetchedFromItsNamespace(t *testing.T) {
+func TestWhatIsInAnotherNamespaceIsLeftThereAndIsNotAwaitedIfAnotherLeaseHasIt(t *testing.T) {
 	home, others := netnstest.New(t), netnstest.New(t)
 	home.Run("ip link add hca0 type veth peer name far")
 	s := &Link{Of: node.ID{GUID: "A"}, Name: "hca0"}
@@ -53,18 +55,23 @@ func TestWhatAnotherLeaseHasClaimedIsNotFetchedFromItsNamespace(t *testing.T) {
 		t.Fatal("hca0 is not there")
 	}
 	home.Run("ip link set hca0 netns " + others.Path)
-	for _, c := range []struct {
-		job uint32
-		at  *netnstest.NS
-	}{{2, others}, {1, home}} {
+	for _, job := range []uint32{2, 1} {
 		err := file.Update(t.Context(), func(now *table.Table) error {
-			now.Claims = []table.Claim{{HCA: s.Of, Job: c.job, Run: "0"}}
+			now.Claims = []table.Claim{{HCA: s.Of, Job: job, Run: "0"}}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		atHome(s.Undo)
-		c.at.Run("ip link show hca0")
+		atHome(func(w *world.World) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			w.Context = ctx
+			if err := s.Undo(w); (err == nil) != (job == 2) {
+				t.Errorf("job %d has claimed it, and the undo says %v", job, err)
+			}
+			return nil
+		})
+		others.Run("ip link show hca0")
 	}
 }

@@ -194,26 +194,12 @@ func (s *RDMA) Verify(w *world.World) error {
 	return w.ApplyCM(string(s.Name), s.CM)
 }
 
-// errOthers means that what was found is in another lease.
-var errOthers = errors.New("another lease has it")
-
-// search looks for the device everywhere, again and again, and brings it home.
+// search looks for the device again and again, and brings it home.
 func (s *RDMA) search(w *world.World, held *lock.File) error {
 	lost := func() (bool, error) { return w.HasLost(s.ID) }
 	return w.Await(lost, scan.ErrNotFound, func() error {
 		err := s.look(w, (*scan.View).Find, w.InJobWithSysfs, held)
-		if !errors.Is(err, scan.ErrNotFound) {
-			return err
-		}
-		elsewhere := func(f func(*scan.View) error) error {
-			return w.Elsewhere(scan.ErrNotFound, func(v *scan.View) error {
-				if _, err := v.Find(s.ID); err == nil && w.OthersHave(s.ID) {
-					return errOthers
-				}
-				return f(v)
-			})
-		}
-		if err = s.fetch(w, (*scan.View).Find, elsewhere, held); errors.Is(err, errOthers) {
+		if errors.Is(err, scan.ErrNotFound) && w.OthersHave(s.ID) {
 			return nil
 		}
 		return err

@@ -47,9 +47,9 @@ var (
 
 	// Dying: the kernel ends a namespace a moment after its last process, and what was in it comes home.
 	Dying = Bound{Name: "what the end of a namespace brings home", Most: time.Second, Least: 5 * time.Millisecond}
-	// Hidden: a device is in a namespace that nobody can enter: a socket that still sends keeps such a
-	// namespace for minutes, the kernel's own clean-up for a moment. The kernel reports devices that come
-	// to the root namespace; a look after each second finds those that come to another.
+	// Hidden: a device is in a namespace that is neither the node's nor the job's: a socket that still sends keeps such
+	// a namespace for minutes, the kernel's own clean-up for a moment. The kernel reports devices that come to the root
+	// namespace.
 	Hidden = Bound{Name: "a hidden device", Most: 10 * time.Second, Least: time.Second}
 	// Gone: the node has no such device: a driver that recovers from a fault lets go of it for some
 	// seconds, and the settings of a lost HCA are forgotten.
@@ -100,10 +100,6 @@ const (
 
 	// TaskStart: a program of ours starts, on a node with many busy processes for each processor.
 	TaskStart = 20 * time.Second
-	// NamespaceSearch: a search of all network namespaces, and its look at one process: the kernel asks
-	// users' own file servers about users' files.
-	NamespaceSearch = 30 * time.Second
-	NamespaceLook   = 5 * time.Second
 	// HolderList: a list of one device's users, or of all that no job has. Users decide how long it is.
 	HolderList = time.Second
 	// ProcessLook: a look at all processes. Users have as many as they like.

@@ -57,10 +57,10 @@ func TestALeaseThatSomebodyDeletedComesHomeAndIsNotTrusted(t *testing.T) {
 			t.Errorf("quarantined: %q", held)
 		}
 		vm.Must(t, "epilog", vm.DamageJob) // and is not told again
-		// The journal, put back, finds them in the namespace that has no name.
+		// The journal, put back, restores them when the namespace has ended.
 		vm.Run(t, "mkdir "+vm.DamageLease+"; cp /tmp/journal "+vm.DamageJournal)
-		vm.Must(t, "epilog", vm.DamageJob)
 		release()
+		vm.Must(t, "epilog", vm.DamageJob)
 		vm.Same(t, before)
 	})
 }

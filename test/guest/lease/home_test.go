@@ -91,7 +91,8 @@ func TestWhatTheJobChangedComesHomeAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatWasMovedOutOfTheJobIsFoundInAnyNamespaceThatCanBeEntered(t *testing.T) {
+// gresnet looks for it nowhere but on the node and in the job.
+func TestWhatWasMovedOutOfTheJobIsQuarantinedUntilItIsBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
@@ -108,20 +109,29 @@ func TestWhatWasMovedOutOfTheJobIsFoundInAnyNamespaceThatCanBeEntered(t *testing
 		}
 	}
 	vm.Run(t, "ip netns del else") // it is at /tmp/else still
+	for range 2 {
+		out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+		if code != 2 || !strings.Contains(out, "it is neither on the node nor in its job") || vm.Jq(t, ".claims[].quarantined") == "" {
+			t.Errorf("the epilog: exit %d: %s", code, out)
+		}
+	}
+	vm.Run(t, "umount /tmp/else") // its end brings them to the node
 	vm.Must(t, "epilog", vm.HomeJob)
-	vm.Run(t, "umount /tmp/else")
 	vm.Same(t, before)
 }
 
-func TestALeaseWhoseNamespaceWasUnmountedIsGivenBack(t *testing.T) {
+func TestALeaseWhoseNamespaceWasUnmountedIsGivenBackWhenThatHasEnded(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vm.HomeJob)
 	release := standin.Start(t, vm.InNamespace(homeNetns))
 	vm.Run(t, "umount "+homeNetns)
-	vm.Must(t, "epilog", vm.HomeJob)
+	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 {
+		t.Errorf("while a process is in it, the epilog exits with %d: %s", code, out)
+	}
 	release()
+	vm.Must(t, "epilog", vm.HomeJob)
 	vm.Same(t, before)
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gresnet/test/guest/vm"
-	"gresnet/test/standin"
 )
 
 const operateJob = "SLURM_JOB_ID=900090 SLURM_JOB_GPUS=0"
@@ -213,15 +212,13 @@ func TestBootSetsTheModeThatTheConfigurationWants(t *testing.T) {
 	}
 }
 
-func TestBootSaysWhoHasTheNamespacesThatAreInTheModesWay(t *testing.T) {
+func TestBootSaysThatNamespacesAreInTheModesWay(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	was := vm.Mode(t)
 	withOperation(t, "[rdma]\nmode = \""+otherMode(t)+"\"\n")
 	vm.Run(t, "ip netns add inway")
-	process := exec.Command("unshare", "--net", "cat", "/proc/self/comm", "-")
-	release := standin.Start(t, process)
 	out, code := vm.Command(t, "gresnet boot")
-	for _, want := range []string{"there are other network namespaces: ", "/run/netns/inway", fmt.Sprintf("cat (pid %d)", process.Process.Pid), "hint: "} {
+	for _, want := range []string{"there are other network namespaces", "hint: lsns -t net "} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 		}
@@ -229,6 +226,5 @@ func TestBootSaysWhoHasTheNamespacesThatAreInTheModesWay(t *testing.T) {
 	if vm.Mode(t) != was {
 		t.Errorf("the mode is %s, it was %s", vm.Mode(t), was)
 	}
-	release()
 	vm.Run(t, "ip netns del inway")
 }
