@@ -11,7 +11,6 @@ import (
 
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link/ethtool"
-	"gresnet/lib/link/sysctl"
 	"gresnet/lib/words/poll"
 )
 
@@ -39,7 +38,6 @@ func named(err error) error {
 type Conn struct {
 	Budget  *poll.Budget // nil: nothing bounds the waits of a run
 	Route   *netlink.Route
-	Sysctls *sysctl.Conn
 	Ethtool ethtool.Conn
 
 	known map[string]any // within Once: answers to what was asked already
@@ -51,7 +49,7 @@ func Dial() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Route: r, Sysctls: sysctl.New(r)}, nil
+	return &Conn{Route: r}, nil
 }
 
 // Close closes the connection.
@@ -91,7 +89,6 @@ func (c *Conn) About(indices ...int) { c.Route.About(indices) }
 
 func (c *Conn) remember() {
 	c.Route.Remember()
-	c.Sysctls.Forget()
 	c.known = map[string]any{}
 }
 

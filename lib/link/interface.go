@@ -94,7 +94,6 @@ func (c *Conn) List() ([]Interface, error) {
 			list = append(list, i)
 			return err
 		})
-		c.Sysctls.Counted(len(list))
 		return list, err
 	})
 	if err != nil {
@@ -342,7 +341,6 @@ func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 		m = netlink.AppendUint32(m, unix.IFLA_NEW_IFINDEX, uint32(as))
 	}
 	m = netlink.AppendText(m, unix.IFLA_IFNAME, name)
-	c.Sysctls.Left(index)
 	return named(c.setLink(m))
 }
 

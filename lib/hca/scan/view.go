@@ -43,13 +43,12 @@ type Known struct {
 
 	devices    map[string][]uint32 // indices by GUID
 	parts      map[node.ID]uint32  // indices of parts that are RDMA devices of their own
-	ids        map[uint32]node.ID  // of devices that were looked at closely, by index
 	interfaces map[link.ID]int
 }
 
 // NewKnown knows nothing yet.
 func NewKnown() *Known {
-	return &Known{devices: map[string][]uint32{}, parts: map[node.ID]uint32{}, ids: map[uint32]node.ID{}, interfaces: map[link.ID]int{}}
+	return &Known{devices: map[string][]uint32{}, parts: map[node.ID]uint32{}, interfaces: map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
@@ -236,50 +235,6 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	return v.pick(list, id)
 }
 
-// Locate finds an HCA for those who need only its index and name. The kernel gives no device the index of an
-// earlier one (device.c:assign_name, xa_alloc_cyclic): so one that was looked at closely needs no second look.
-func (v *View) Locate(id node.ID) (Device, error) {
-	if err := v.dial(); err != nil {
-		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
-	}
-	for _, index := range v.known.indices(id.Whole()) {
-		if v.known.ids[index] != id.Whole() {
-			continue
-		}
-		list, err := v.rdma.At(index)
-		if err != nil {
-			return Device{}, err
-		}
-		if len(list) == 1 {
-			return Device{ID: id.Whole(), Index: index, Name: list[0].Name}, nil
-		}
-	}
-	return v.Find(id)
-}
-
-// Listed finds an HCA for those who look at several within Once: it lists all at one time.
-func (v *View) Listed(id node.ID) (Device, error) {
-	id = id.Whole()
-	return link.Remembered(v.Link.Conn, "HCA "+id.String(), func() (Device, error) {
-		if err := v.dial(); err != nil {
-			return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
-		}
-		list, err := v.list()
-		if err != nil {
-			return Device{}, err
-		}
-		v.known.remember(list)
-		known := v.known.indices(id)
-		before := slices.DeleteFunc(slices.Clone(list), func(d rdma.Device) bool { return !slices.Contains(known, d.Index) })
-		d, err := v.pick(before, id)
-		if errors.Is(err, ErrNotFound) {
-			d, err = v.pick(list, id)
-		}
-		d.Chars = slices.Clip(d.Chars)
-		return d, err
-	})
-}
-
 // indices returns where a device was when it was last seen.
 func (k *Known) indices(id node.ID) []uint32 {
 	if index, seen := k.parts[id]; seen {
@@ -375,7 +330,6 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		return Device{}, err
 	}
 	out.ID, out.GUID, out.Function = h.ID, h.GUID, h.Function
-	v.known.ids[d.Index] = h.ID
 	if h.ID.Kind().Splits() {
 		v.known.parts[h.ID] = d.Index
 	}
@@ -390,20 +344,6 @@ func (d *Device) addHFI(sys fs.FS) error {
 		d.Chars = append(d.Chars, Char{Kind: "hfi1", Name: d.Name, Major: major, Minor: minor})
 	}
 	return err
-}
-
-// Described finds a network interface, with all that is its own.
-func (v *View) Described(id link.ID) (link.Described, error) {
-	if index, seen := v.Seen(id); seen {
-		if i, err := v.Link.Look(index); err == nil && i.ID == id {
-			return i, nil
-		}
-	}
-	i, err := v.Interface(id)
-	if err != nil {
-		return link.Described{}, err
-	}
-	return v.Link.Look(i.Index)
 }
 
 // Interface finds a network interface by its identity, or is link.ErrNotFound.

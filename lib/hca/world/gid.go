@@ -24,7 +24,7 @@ func (w *World) AwaitGIDs(v *scan.View, g GIDs) error {
 	if len(g.Want) == 0 {
 		return nil
 	}
-	d, err := v.Locate(g.HCA)
+	d, err := v.Find(g.HCA)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (e FaultsError) Hint() string {
 // for one that stays worse.
 func (w *World) AwaitPorts(id node.ID, name string, before []scan.Signal) (worse, err error) {
 	err = w.OnHost(func(v *scan.View) error {
-		d, err := v.Locate(id)
+		d, err := v.Find(id)
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 // interfaces returns the indices of those of some entries, as far as they can be found.
 func interfaces(v *scan.View, entries []gres.Entry) (indices []int) {
 	for _, e := range entries {
-		d, err := v.Listed(e.HCA.ID)
+		d, err := v.Find(e.HCA.ID)
 		if err != nil {
 			continue
 		}
@@ -175,7 +175,7 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 
 // findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.
 func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Device, error) {
-	d, err := v.Listed(e.HCA.ID)
+	d, err := v.Find(e.HCA.ID)
 	if err != nil {
 		return scan.Device{}, hint.With(err, "GN196 compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
 	}

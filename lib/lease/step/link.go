@@ -225,14 +225,14 @@ func (s *Link) Do(w *world.World) error {
 	}
 	var finish func() error
 	err = w.InJob(func(v *scan.View) error {
-		i, err := v.Described(s.Interface)
+		i, err := v.Interface(s.Interface)
 		if err != nil && errors.Is(moved, link.ErrNameTaken) {
 			return moved
 		}
 		if err != nil {
 			return fmt.Errorf("configure %s: %w", s.Name, err)
 		}
-		finish, err = v.Link.Arrive(i, s.Settings)
+		finish, err = v.Link.Apply(i.Index, s.Settings, snapshot.InJob)
 		return err
 	})
 	if err != nil {

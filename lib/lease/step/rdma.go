@@ -53,7 +53,7 @@ func StartMoves(w *world.World, list []*RDMA) (waits []func() error, of *RDMA, e
 	err = w.OnHost(func(v *scan.View) error {
 		for i, s := range list {
 			of = s
-			if c.moves[i].Device, err = v.Locate(s.ID); err != nil {
+			if c.moves[i].Device, err = v.Find(s.ID); err != nil {
 				return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 			}
 		}
@@ -122,7 +122,7 @@ func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
 	err := w.InJob(func(v *scan.View) error {
 		for i := range c.moves {
 			s := list[i]
-			d, users, err := s.seek(w, v, (*scan.View).Locate)
+			d, users, err := s.seek(w, v, (*scan.View).Find)
 			if err != nil {
 				c.moves = c.moves[:i]
 				break
@@ -149,7 +149,7 @@ func (s *RDMA) undone(w *world.World, next func(time.Time) error, had string, us
 		return s.Undo(w)
 	}
 	if err == nil && had != string(s.Name) {
-		err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Locate) })
+		err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	}
 	return s.home(w, err)
 }
@@ -187,7 +187,7 @@ func (s *RDMA) home(w *world.World, err error) error {
 // Verify gives the device its name once more: udev names each device that appears, and so those
 // that come home (rdma-core's 60-rdma-persistent-naming.rules).
 func (s *RDMA) Verify(w *world.World) error {
-	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Locate) })
+	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	if err != nil {
 		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
 	}
@@ -225,7 +225,7 @@ func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File)
 	if err != nil || name == string(s.Name) {
 		return err
 	}
-	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Locate) })
+	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 }
 
 // move moves the device home, under its present name or a free one, and returns that name.

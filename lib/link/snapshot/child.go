@@ -26,7 +26,7 @@ func readChildren(c *Conn, r *reading) error {
 		return err
 	}
 	for _, i := range list {
-		s, err := c.snapshot(i.Index, expected{})
+		s, err := c.snapshot(i.Index, false)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func TestAnInterfaceThatIsRenamedWhileItIsLookedAtIsLookedAtAgain(t *testing.T) 
 			return err
 		}
 		ns.IP("link set eth9 name eth7")
-		s, err := c.complete(i, expected{}, false)
+		s, err := c.complete(i, false, false)
 		if s.Name != "eth7" || len(s.Sysctls) < 100 {
 			t.Errorf("%q has %d sysctls", s.Name, len(s.Sysctls))
 		}

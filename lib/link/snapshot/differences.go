@@ -9,7 +9,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	have, err := c.snapshot(index, expected{want.Sysctls, !want.borrowed()})
+	have, err := c.snapshot(index, !want.borrowed())
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (s Settings) borrowed() bool {
 
 // readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.
 func readHomeRoutes(c *Conn, r *reading) error {
-	if r.expected.noBorrowers {
+	if r.noBorrowers {
 		return nil
 	}
 	borrowers, err := c.borrowers(r.i.Index, r.s.Addresses)

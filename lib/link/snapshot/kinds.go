@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/link/neighbour"
 	"gresnet/lib/link/route"
 	"gresnet/lib/link/rule"
-	"gresnet/lib/link/sysctl"
 	"gresnet/lib/link/tc"
 	"gresnet/lib/words/hint"
 )
@@ -99,8 +98,7 @@ func init() {
 		{name: "IPv6 token", when: up, value: func(s Settings) any { return hex.EncodeToString(s.Token) },
 			apply: applyToken},
 
-		// Apply gives sysctls itself, since some change when the interface is brought up. They are read when it
-		// is known how many interfaces there are, which the children's kind asks.
+		// Apply gives sysctls itself, since some change when the interface is brought up.
 		{name: "sysctls", when: down, read: readSysctls, differ: differSysctls},
 
 		{name: "addresses", when: network,
@@ -194,13 +192,7 @@ func lacking[M interface {
 type reading struct {
 	i         link.Described
 	s         *Settings
-	expected  expected          // spares files and dumps
 	temporary []address.Address // its temporary addresses, which are nobody's settings
-}
-
-// expected is what settings are compared with after they were read.
-type expected struct {
-	sysctls sysctl.Values // may be nothing
 	// noBorrowers: others had no routes from its addresses. The dump of all routes that finds such is left out.
 	noBorrowers bool
 }

@@ -14,7 +14,7 @@ import (
 // differ, on which it depends. diff is what the manager gives otherwise than before.
 func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []string, err error) {
 	defer c.Anew()()
-	have, err := c.snapshot(index, expected{sysctls: want.Sysctls})
+	have, err := c.snapshot(index, false)
 	if err != nil {
 		return Settings{}, nil, err
 	}

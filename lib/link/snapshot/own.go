@@ -35,8 +35,8 @@ func differAttributes(_ *Conn, o comparing) (diff []string, err error) {
 	return diff, nil
 }
 
-func readSysctls(c *Conn, r *reading) (err error) {
-	r.s.Sysctls, err = c.Sysctls.Read(forSysctls(r.i), r.expected.sysctls)
+func readSysctls(_ *Conn, r *reading) (err error) {
+	r.s.Sysctls, err = sysctl.Read(forSysctls(r.i))
 	return err
 }
 
@@ -49,5 +49,5 @@ func differSysctls(_ *Conn, o comparing) (diff []string, err error) {
 
 // forSysctls returns an interface as package sysctl has it.
 func forSysctls(i link.Described) sysctl.Interface {
-	return sysctl.Interface{Index: i.Index, MTU: i.MTU, Name: i.Name, Described: i.List}
+	return sysctl.Interface{MTU: i.MTU, Name: i.Name, Described: i.List}
 }

@@ -57,7 +57,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	s, err := c.complete(i, expected{}, true)
+	s, err := c.complete(i, false, true)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -66,25 +66,22 @@ func (c *Conn) Settings(index int) (Settings, error) {
 }
 
 // snapshot reads an interface's settings, whether they could be put back or not.
-func (c *Conn) snapshot(index int, e expected) (Settings, error) {
+func (c *Conn) snapshot(index int, noBorrowers bool) (Settings, error) {
 	i, err := c.Look(index)
 	if err != nil {
 		return Settings{}, err
 	}
-	return c.complete(i, e, false)
+	return c.complete(i, noBorrowers, false)
 }
 
 // complete reads the rest of the settings of an interface that was just looked at.
-func (c *Conn) complete(i link.Described, e expected, top bool) (Settings, error) {
-	if !c.Remembers() {
-		c.Sysctls.Forget() // others may have changed them
-	}
+func (c *Conn) complete(i link.Described, noBorrowers, top bool) (Settings, error) {
 	s := Settings{Own: i.Own, Token: i.Token, Taken: proc.SinceBoot()}
-	r := reading{i: i, s: &s, expected: e}
+	r := reading{i: i, s: &s, noBorrowers: noBorrowers}
 	if err := c.read(&r, top); err != nil {
 		// udev may have renamed it meanwhile: then others' settings were read by its name, or none.
 		if now, lookErr := c.Look(i.Index); lookErr == nil && now.Name != i.Name {
-			return c.complete(now, e, top)
+			return c.complete(now, noBorrowers, top)
 		}
 		return Settings{}, err
 	}
@@ -122,12 +119,6 @@ func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error
 	return func() error { return hint.Join(raised(), atHome()) }, err
 }
 
-// Arrive applies settings in the job, to an interface that was just looked at.
-func (c *Conn) Arrive(i link.Described, want Settings) (finish func() error, err error) {
-	defer c.Anew()()
-	return c.raiseLooked(i, want, InJob)
-}
-
 // Finished does what Apply has left, too.
 func Finished(finish func() error, err error) error {
 	if finish != nil {
@@ -158,7 +149,7 @@ func (c *Conn) raiseLooked(i link.Described, want Settings, stage Stage) (finish
 			return nil, hint.Join(err, lookErr)
 		}
 	}
-	have, sysctlErr := c.Sysctls.Apply(forSysctls(i), want.Sysctls.Before())
+	have, sysctlErr := sysctl.Apply(forSysctls(i), want.Sysctls.Before())
 	err = hint.Join(err, sysctlErr)
 	now, stateErr := c.SetState(i.Interface, want.Own)
 	err = hint.Join(err, stateErr)
@@ -168,7 +159,7 @@ func (c *Conn) raiseLooked(i link.Described, want Settings, stage Stage) (finish
 		if sysctlErr != nil {
 			return err
 		}
-		return hint.Join(err, c.Sysctls.ApplyUp(index, now.Name, want.Sysctls, have, func() (sysctl.Interface, error) {
+		return hint.Join(err, sysctl.ApplyUp(now.Name, want.Sysctls, have, func() (sysctl.Interface, error) {
 			i, err := c.Look(index)
 			return forSysctls(i), err
 		}))

@@ -10,11 +10,10 @@ import (
 	"gresnet/lib/kernel/netlink"
 )
 
-// The kernel tells nearly all sysctls of an interface over rtnetlink, too: those of conf
-// folders with the interface, as lists of numbers in the order of linux/ip.h and
-// linux/ipv6.h, which never changes; those of neighbour tables with these. A hundred and
-// fifty files less are to be read, each of which the kernel would make an inode for that
-// the next move has to find and take away again. What has no name here is read from its file.
+// The kernel tells nearly all sysctls of an interface's conf folders with the interface, as lists of numbers in the
+// order of linux/ip.h and linux/ipv6.h, which never changes. A hundred files less are to be read, each of which the
+// kernel would make an inode for that the next move has to find and take away again: that is a tenth of the prolog of
+// a job with eight HCAs. What has no name here is read from its file.
 
 // devconf4 are the sysctls of ipv4/conf in the order of IPV4_DEVCONF_*.
 var devconf4 = sync.OnceValue(func() []string {
@@ -63,58 +62,26 @@ const (
 	iflaInet6Conf = 2
 )
 
-// unit returns how many milliseconds, in which the kernel tells times, make one of those that
-// a file has: proc_dointvec_jiffies's seconds and proc_dointvec_userhz_jiffies's
-// hundredths. 0: the file has the value that the kernel reports.
-func unit(file string) uint64 {
-	switch file {
-	case "router_solicitation_interval", "router_solicitation_delay", "router_solicitation_max_interval",
-		"router_probe_interval", "gc_stale_time", "delay_first_probe_time":
-		return 1000
-	case "locktime", "anycast_delay", "proxy_delay":
-		return 10
-	}
-	return 0
-}
-
-// form returns a number that the kernel reported in the form of its file.
-func form(file string, value uint32) string {
+// form returns a number that the kernel reported in the form of its file; false if only the file can tell: it has
+// seconds, and the kernel reported milliseconds that are no multiple of that (proc_dointvec_jiffies).
+func form(file string, value uint32) (string, bool) {
 	switch file {
 	case "ra_defrtr_metric", "ioam6_id_wide":
-		return strconv.FormatUint(uint64(value), 10)
+		return strconv.FormatUint(uint64(value), 10), true
+	case "router_solicitation_interval", "router_solicitation_delay", "router_solicitation_max_interval",
+		"router_probe_interval":
+		return strconv.FormatUint(uint64(value)/1000, 10), value%1000 == 0
 	}
-	if unit := unit(file); unit > 0 {
-		return strconv.FormatUint(uint64(value)/unit, 10)
-	}
-	return strconv.Itoa(int(int32(value)))
+	return strconv.Itoa(int(int32(value))), true
 }
 
-// reported has sysctls as the kernel reported them, in the form of their files. The kernel reports
-// some for which it has no file.
-type reported struct {
-	exact Values
-	// rounded is what the kernel keeps in ticks and reported in milliseconds, if the file may
-	// have another number: it counts seconds, and these are no multiple of that; or it
-	// counts hundredths; with 300 ticks a second there is one less
-	// (time.c:jiffies_to_clock_t).
-	rounded Values
-}
-
-func (t reported) add(key string, value uint32) {
-	file := path.Base(key)
-	if unit := unit(file); unit == 10 || unit > 0 && uint64(value)%unit != 0 {
-		t.rounded[key] = form(file, value)
-		return
-	}
-	t.exact[key] = form(file, value)
-}
-
-// reportedByInterface returns the sysctls that come with an interface as the kernel describes it.
-func reportedByInterface(list netlink.Attributes) (reported, error) {
-	t := reported{make(Values, 160), Values{}} // about as many as there are in all
+// reported returns the sysctls that come with an interface as the kernel describes it, in the form of their files. The
+// kernel reports some for which it has no file.
+func reported(list netlink.Attributes) (Values, error) {
+	t := make(Values, 160) // about as many as there are in all
 	families, err := list.Nested(unix.IFLA_AF_SPEC)
 	if err != nil {
-		return reported{}, err
+		return nil, err
 	}
 	for _, f := range []struct {
 		family, conf uint16
@@ -125,12 +92,15 @@ func reportedByInterface(list netlink.Attributes) (reported, error) {
 	} {
 		inner, err := families.Nested(f.family)
 		if err != nil {
-			return reported{}, err
+			return nil, err
 		}
 		values := inner.Value(f.conf)
 		for i, key := range f.keys {
-			if key != "" && len(values) >= 4*(i+1) {
-				t.add(key, native.Uint32(values[4*i:]))
+			if key == "" || len(values) < 4*(i+1) {
+				continue
+			}
+			if value, is := form(path.Base(key), native.Uint32(values[4*i:])); is {
+				t[key] = value
 			}
 		}
 	}

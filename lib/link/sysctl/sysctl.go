@@ -29,30 +29,11 @@ type Values map[string]string
 
 var native = binary.NativeEndian
 
-// Conn reads and writes sysctls of a namespace's interfaces, and keeps what is the same for all of them.
-type Conn struct {
-	route      *netlink.Route
-	interfaces int        // how many there were when they were last counted, 0: they were not
-	parameters parameters // of neighbour tables, as they were when last asked for
-}
-
-// New returns a connection to the calling thread's network namespace, which route asks about.
-func New(route *netlink.Route) *Conn { return &Conn{route: route} }
-
-// Forget has the neighbour tables read again: others may have changed them.
-func (c *Conn) Forget() { c.parameters = nil }
-
-// Left says that an interface has left: if it comes back, it does so with other neighbour tables.
-func (c *Conn) Left(index int) { delete(c.parameters, index) }
-
-// Counted says how many interfaces there are, which spares counting them.
-func (c *Conn) Counted(interfaces int) { c.interfaces = interfaces }
-
 // Interface is an interface that was just looked at.
 type Interface struct {
-	Index, MTU int
-	Name       string
-	Described  netlink.Attributes // of RTM_NEWLINK
+	MTU       int
+	Name      string
+	Described netlink.Attributes // of RTM_NEWLINK
 }
 
 // Path returns the file of an interface's sysctl.
@@ -84,18 +65,18 @@ func derived(file string) bool {
 // Read reads the sysctls of an interface of the calling thread's namespace that was
 // just looked at. A kernel without IPv6, and an interface too small for it, lack some: of
 // these the kernel tells none.
-func (c *Conn) Read(i Interface, want Values) (Values, error) {
-	t, err := c.reported(i)
+func Read(i Interface) (Values, error) {
+	t, err := reported(i.Described)
 	if err != nil {
 		return nil, err
 	}
-	list := make(Values, len(t.exact))
+	list := make(Values, len(t))
 	for _, family := range []string{"ipv4", "ipv6"} {
-		if _, has := t.exact[family+"/conf/forwarding"]; !has {
+		if _, has := t[family+"/conf/forwarding"]; !has {
 			continue
 		}
 		for _, folder := range []string{family + "/conf", family + "/neigh"} {
-			if err := c.readFolder(list, folder, i.Name, t, want); err != nil {
+			if err := readFolder(list, folder, i.Name, t); err != nil {
 				return nil, err
 			}
 		}
@@ -114,18 +95,8 @@ func aboveItsOwn(ipv6 string, mtu int) bool {
 	return err == nil && n > mtu
 }
 
-// reported returns the sysctls of an interface that the kernel reports over netlink.
-func (c *Conn) reported(i Interface) (reported, error) {
-	t, err := reportedByInterface(i.Described)
-	if err != nil {
-		return reported{}, err
-	}
-	return t, c.addNeighbours(i.Index, t)
-}
-
-// readFolder adds what a folder has: what was reported, but that what was rounded counts only
-// if it is what is wanted, and else its file does.
-func (c *Conn) readFolder(list Values, folder, name string, t reported, want Values) error {
+// readFolder adds what a folder has: what was reported, and what only its files say.
+func readFolder(list Values, folder, name string, t Values) error {
 	keys, err := keys(folder, name)
 	if err != nil {
 		return err
@@ -136,12 +107,7 @@ func (c *Conn) readFolder(list Values, folder, name string, t reported, want Val
 	}
 	defer unix.Close(dir)
 	for _, key := range keys {
-		value, ok := t.exact[key]
-		if !ok {
-			value, ok = t.rounded[key]
-			ok = ok && value == want[key]
-		}
-		if ok {
+		if value, ok := t[key]; ok {
 			list[key] = value
 			continue
 		}
@@ -217,23 +183,23 @@ func (want Values) Before() Values {
 
 // Apply writes the sysctls that differ, and tells what the interface has then.
 // One that it has beyond those that are wanted is the kernel's doing.
-func (c *Conn) Apply(i Interface, want Values) (have Values, err error) {
-	if have, err = c.Read(i, want); err != nil {
+func Apply(i Interface, want Values) (have Values, err error) {
+	if have, err = Read(i); err != nil {
 		return nil, err
 	}
-	return have, c.write(i.Index, i.Name, want, have)
+	return have, write(i.Name, want, have)
 }
 
 // ApplyUp is Apply after the interface was brought up, which makes its IPv6 MTU
 // the interface's own (addrconf.c:addrconf_notify), and gives it IPv6 sysctls if
 // it had none. Then look looks at it again.
-func (c *Conn) ApplyUp(index int, name string, want, have Values, look func() (Interface, error)) error {
+func ApplyUp(name string, want, have Values, look func() (Interface, error)) error {
 	if _, ok := have[ipv6MTU]; !ok {
 		i, err := look()
 		if err != nil {
 			return err
 		}
-		_, err = c.Apply(i, want)
+		_, err = Apply(i, want)
 		return err
 	}
 	text, err := ReadFile(Path(ipv6MTU, name))
@@ -241,12 +207,11 @@ func (c *Conn) ApplyUp(index int, name string, want, have Values, look func() (I
 		return fmt.Errorf("read a sysctl: %w", err)
 	}
 	have[ipv6MTU] = text
-	return c.write(index, name, want, have)
+	return write(name, want, have)
 }
 
-func (c *Conn) write(index int, name string, want, have Values) error {
+func write(name string, want, have Values) error {
 	for _, key := range want.Differing(have) {
-		delete(c.parameters, index)
 		if err := os.WriteFile(Path(key, name), []byte(want[key]), 0); err != nil {
 			return fmt.Errorf("restore a sysctl: %w", err)
 		}

@@ -321,10 +321,11 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 func TestAFreeHCAThatAUsersProcessUsesIsPassedOverWhereUsersMayOpenIt(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	hasPolicies(t, "\n[access]\nhost = \"open\"\n")
-	before := vm.Picture(t)
 	first := vm.ByIndex(t)[0]
 	node := vm.UverbsOf(t, first)
 	vm.Run(t, "chmod 666 /dev/infiniband/"+node)
+	t.Cleanup(func() { vm.Run(t, "chmod 600 /dev/infiniband/"+vm.UverbsOf(t, first)) })
+	before := vm.Picture(t)
 	pid := heldIn(t, "stay", "alice", "/proc/1/ns/net", "/dev/infiniband", node)
 	t.Cleanup(func() { ends(t, pid) })
 	isKept(t, first, ofPID(pid))
