@@ -35,12 +35,12 @@ func GPUs(sys, proc fs.FS) (gpus []GPU, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the GPUs: %w", err)
 	}
-	SortGPUs(gpus)
+	sortGPUs(gpus)
 	return gpus, nil
 }
 
-// SortGPUs has GPUs in the order of their PCI addresses. One begins with its domain, which may have more than four digits.
-func SortGPUs(gpus []GPU) {
+// sortGPUs has GPUs in the order of their PCI addresses. One begins with its domain, which may have more than four digits.
+func sortGPUs(gpus []GPU) {
 	slices.SortFunc(gpus, func(a, b GPU) int { return cmp.Or(len(a.PCI)-len(b.PCI), strings.Compare(a.PCI, b.PCI)) })
 }
 
