@@ -40,13 +40,15 @@ $(NFPM):
 	GOBIN=$(dir $@) GOFLAGS= go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
 # .deb and .rpm into dist/; the plugin's for the Slurm of this machine, or SLURM=/prefix.
-packages: $(NFPM)
-	packaging/need gcc pam slurm strip rpmbuild
+packages:
+	packaging/need go gcc pam slurm strip rpmbuild
+	$(MAKE) $(NFPM)
 	packaging/build $(NFPM) dist
 
 # The tag, and all that a release has, into dist/VERSION: make release VERSION=1.0.0
-release: $(NFPM)
-	packaging/need gcc pam slurm strip rpmbuild
+release:
+	packaging/need go gcc pam slurm strip rpmbuild
+	$(MAKE) $(NFPM)
 	packaging/release $(NFPM) $(VERSION)
 
 packages-test: $(NFPM)

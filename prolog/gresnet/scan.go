@@ -7,6 +7,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/hca/report"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/people/inspect"
 	"gresnet/lib/words/config"
@@ -56,6 +57,9 @@ func scan(w *cli.World, c *urfave.Context) error {
 	s, drift, err := inspect.Inventory(n)
 	if c.Bool("toml") {
 		s, drift, err = inspect.Proposal(c.Context, n)
+	}
+	if errors.Is(err, rdma.ErrNoRDMA) && !c.Bool("gres-conf") && !c.Bool("gres-files") {
+		return showNone(w, c, &report.Scan{HCAs: []report.HCA{}})
 	}
 	if err != nil {
 		return err

@@ -84,6 +84,9 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
+	if c.Bool("dry-run") {
+		return doSetup(w, c) // without a lock, for which /run may be read-only
+	}
 	return oneAtATime(c, func() error {
 		var err error
 		if c.Bool("undo") {

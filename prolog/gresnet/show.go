@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 
 	urfave "github.com/urfave/cli/v2"
@@ -21,4 +22,13 @@ func show(w *cli.World, c *urfave.Context, found report.Document, print func(io.
 		return report.Print(w.Stdout, found)
 	}
 	return print(w.Stdout)
+}
+
+// showNone says that the kernel has no RDMA subsystem, and so the node no HCA. A script reads an empty document.
+func showNone(w *cli.World, c *urfave.Context, empty report.Document) error {
+	if c.Bool("json") {
+		return report.Print(w.Stdout, empty)
+	}
+	_, err := fmt.Fprintln(w.Stderr, "the kernel has no RDMA subsystem, so this node has no HCAs: if it should, load ib_core and their driver")
+	return err
 }

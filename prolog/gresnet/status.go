@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/hca/report"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/people/inspect"
 	"gresnet/lib/words/hint"
@@ -54,6 +56,9 @@ Examples:
 				return err
 			}
 			s, err := inspect.ReadStatus(w.Host(c, cfg))
+			if errors.Is(err, rdma.ErrNoRDMA) && id == 0 {
+				return showNone(w, c, &report.Status{HCAs: []report.HCA{}, Leases: []report.Lease{}})
+			}
 			if err != nil {
 				return err
 			}

@@ -63,7 +63,7 @@ func parseRequested(part string, names []string) (Want, error) {
 	case err != nil:
 		return Want{}, err
 	case len(w.Indices) == 0 && w.Count == 0:
-		return Want{}, errors.New("it is of none")
+		return Want{}, errors.New("its count is 0")
 	}
 	return w, nil
 }

@@ -29,7 +29,7 @@ func TestParseRequestTakesWhatSrunTakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
 		"gpu:1":                           `parse GRES "gpu:1": "gpu" is not a GRES that means an HCA; those are nic, hca`,
-		"nic:0":                           `parse GRES "nic:0": it is of none`,
+		"nic:0":                           `parse GRES "nic:0": its count is 0`,
 		"nic(IDX:)":                       `parse GRES "nic(IDX:)": it has no count`,
 		"nic:1,nic:2":                     `parse GRES "nic:2": it is there twice`,
 		"nic:a:1(IDX:0),nic:b:2(IDX:0-1)": `parse GRES "nic:b:2(IDX:0-1)": index 0 of nic is there twice`,

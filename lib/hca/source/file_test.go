@@ -101,7 +101,7 @@ func TestAFileThatIsNotInFormIsTheNodesFault(t *testing.T) {
 		"none\nnic:1\n":           `parse GRES "none": "none" is not a GRES that means an HCA; those are nic, hca`,
 		"gpu:2\n":                 `parse GRES "gpu:2": "gpu" is not a GRES that means an HCA; those are nic, hca`,
 		" nic:2\n":                `parse GRES " nic:2": " nic" is not a GRES that means an HCA; those are nic, hca`,
-		"nic:0\n":                 `parse GRES "nic:0": it is of none`,
+		"nic:0\n":                 `parse GRES "nic:0": its count is 0`,
 		"nic:1\nnic:2\n":          `parse GRES "nic:2": it is there twice`,
 		"nic:2(IDX:0)\n":          `parse GRES "nic:2(IDX:0)": it counts 2 and has 1 indices`,
 		"nic:2()\n":               `parse GRES "nic:2()": unknown form; known are name:count(IDX:…) and name(CNT:…)`,
