@@ -3,12 +3,16 @@ package network_test
 import (
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"gresnet/lib/kernel/netns"
 	"gresnet/lib/network"
 	"gresnet/lib/network/virtual"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
 
@@ -78,6 +82,52 @@ func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
 		}
 		if diff := netnstest.Diff(before, home.Run("ip link; ip route; ip rule; nft -s list ruleset")); diff != "" {
 			t.Errorf("%q: it leaves\n%s", rules, diff)
+		}
+	}
+}
+
+// probing is the path of the namespace in which the test's program, run again, probes until it is killed.
+const probing = "GRESNET_TEST_PROBING"
+
+func TestWhatAProbeMadeEndsWithItsProcess(t *testing.T) {
+	if path := os.Getenv(probing); path != "" {
+		probe(t, path)
+		return
+	}
+	if out, err := exec.Command("../../test/need", "nftables").CombinedOutput(); err != nil {
+		netnstest.Skip(t, "needs nft: "+string(out))
+	}
+	home := netnstest.New(t)
+	home.Run("nft 'table ip f { chain c { type filter hook input priority 0; policy drop; }; }'")
+	made := func() string { return home.Run("ip -br link; nft list tables") }
+	before := made()
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), probing+"="+home.Path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	await.Until(t, "the probe has made all", func() bool {
+		now := made()
+		return strings.Contains(now, "job0") && strings.Contains(now, "gresnet_check")
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	await.Until(t, "all that it made is gone", func() bool { return made() == before })
+}
+
+// probe sends what is dropped, again and again.
+func probe(t *testing.T, path string) {
+	home, err := netns.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, own := netip.MustParseAddr("198.19.15.255"), netip.MustParseAddr("127.0.0.1")
+	for end := time.Now().Add(await.Most(t)); time.Now().Before(end); {
+		if _, err := network.Lost(home, job, []virtual.Packet{{From: job, To: own, Protocol: virtual.TCP, Port: 6818}}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
