@@ -5,10 +5,10 @@
 // the job's device nodes, and env. env is written last and removed first: a lease counts while env
 // is there and not before.
 //
-// Read take.go and restore.go first. wait.go, sweep.go and alive.go are about leases that others
-// have or left; release.go is about quarantined HCAs. Package opened has what one lease does and
-// undoes, package environment what the job reads. repair.go is the rare path: this file goes there
-// if a journal does not say whose it is, or somebody has removed a lease.
+// Read take.go and restore.go first. leftovers.go is the rare path: what earlier runs of a job left, a
+// journal that does not say whose it is, a lease that somebody has removed. wait.go, sweep.go and alive.go
+// are about leases that others have or left; release.go is about quarantined HCAs. Package opened has what
+// one lease does and undoes, package environment what the job reads.
 //
 // A prolog goes through these files: take.go, which asks, claims and fills; pick.go of package host, which chooses
 // HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which orders the steps;
@@ -17,8 +17,6 @@
 package lease
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -77,13 +75,4 @@ func (n *Host) readyAgain(boot bool) error {
 		return nil
 	}
 	return n.ready(time.Time{})
-}
-
-// open opens a lease that somebody began, or returns opened.ErrNone.
-func (n *Host) open(ctx context.Context, id uint32) (*opened.Lease, error) {
-	l, err := opened.Open(ctx, n.Host, id)
-	if err != nil && !errors.Is(err, opened.ErrNone) {
-		return openDamaged(ctx, n.Host, id, err)
-	}
-	return l, err
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -20,6 +21,13 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 	again.Run = job.Run{Restart: 1}
 	other := next
 	other.ID = 3
+	takes := func(t *testing.T, n *Host, j job.Job) error {
+		if err := n.Take(t.Context(), j); err != nil {
+			return err
+		}
+		refused, err := os.ReadFile(n.State.Lease(j.ID).Env())
+		return errors.Join(errors.New(string(refused)), err)
+	}
 	const lost = "its lease was removed: nobody remembers what its interfaces had"
 	for name, c := range map[string]struct {
 		run      func(*testing.T, *Host) error
@@ -29,8 +37,8 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 	}{
 		"its epilog":        {func(t *testing.T, n *Host) error { return n.Restore(t.Context(), nextJob, nil) }, lost, true, true},
 		"a sweep":           {func(t *testing.T, n *Host) error { return n.Sweep(t.Context(), Sweep{}) }, lost, true, true},
-		"its prolog, again": {func(t *testing.T, n *Host) error { return n.Take(t.Context(), again) }, lost, true, false},
-		"another's prolog":  {func(t *testing.T, n *Host) error { return n.Take(t.Context(), other) }, "it is quarantined since job 2: " + lost, false, false},
+		"its prolog, again": {func(t *testing.T, n *Host) error { return takes(t, n, again) }, lost, true, false},
+		"another's prolog":  {func(t *testing.T, n *Host) error { return takes(t, n, other) }, "it is quarantined since job 2: " + lost, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)

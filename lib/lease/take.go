@@ -44,7 +44,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 		environment.Notify(n.Host, j, asked().less)
 		return nil // without the job's lock: it would guard nothing
 	}
-	return n.afterEarlier(ctx, j, func() error { return n.takeEntitled(ctx, j, asked()) })
+	return n.afterLeftovers(ctx, j, func() error { return n.takeEntitled(ctx, j, asked()) })
 }
 
 // begin readies the node and closes its device nodes: whatever a job gets, it must not open other HCAs.
@@ -55,19 +55,6 @@ func (n *Host) begin(ctx context.Context, start time.Time) error {
 		return err
 	}
 	return n.Close(ctx)
-}
-
-// afterEarlier calls take with the job's lock, when what earlier runs of the job left has ended. It does not call
-// take if this run has its lease already.
-func (n *Host) afterEarlier(ctx context.Context, j job.Job, take func() error) error {
-	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
-		if n.hasLeftovers(j.ID) {
-			if own, err := n.endEarlier(ctx, j); own || err != nil {
-				return err
-			}
-		}
-		return take()
-	})
 }
 
 // takeEntitled takes what a job is entitled to, and tells the job what it lacks, or why it gets nothing.
@@ -292,44 +279,6 @@ func namesOf(hcas []plan.HCA) (names []string) {
 		names = append(names, h.Name)
 	}
 	return names
-}
-
-// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a
-// claim whose lease somebody removed. In doubt they did.
-func (n *Host) hasLeftovers(id uint32) bool {
-	if n.State.Lease(id).Exists() || environment.Remembers(n.Host, id) {
-		return true
-	}
-	t := n.Readable(id)
-	return len(t.ClaimsOf(id))+len(t.UplinksOf(id)) > 0
-}
-
-// endEarlier ends what earlier runs of the job left. own says that this run has its lease already.
-func (n *Host) endEarlier(ctx context.Context, j job.Job) (own bool, err error) {
-	l, err := n.open(ctx, j.ID)
-	if err == nil {
-		defer l.Close()
-		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
-			n.Notice(j.ID, "the lease is there already")
-			return true, nil
-		}
-		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
-		err = l.Unwind()
-	}
-	if err == nil || errors.Is(err, opened.ErrNone) {
-		err = n.endWithoutLease(ctx, j.ID)
-	}
-	if err != nil {
-		return false, opened.Remains(err)
-	}
-	return false, nil
-}
-
-// endWithoutLease ends what a job has that has no lease: what a prolog left for its steps, and what is
-// still in the node table if somebody removed a lease.
-func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
-	environment.Forget(n.Host, id)
-	return endRemoved(ctx, n.Host, id)
 }
 
 // refuse writes a lease that says why the job gets nothing: its steps fail with the reason, and the

@@ -208,7 +208,7 @@ start:
 	fi;
 
 	/* func: lib/lease Host.Take
-	 * func: lib/lease Host.endEarlier */
+	 * func: lib/lease Host.endLeftovers */
 prolog:
 	atomic {
 		if

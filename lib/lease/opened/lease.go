@@ -87,7 +87,7 @@ func Create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
 }
 
 // Open opens a lease that somebody began, or returns ErrNone. A HeadlessError, or a journal of
-// another version, is for repair.go of package lease.
+// another version, is for leftovers.go of package lease.
 func Open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	dir := h.State.Lease(id)
 	book, err := journal.Open(dir.Journal())

@@ -445,6 +445,16 @@ func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(
 	if code != 2 {
 		t.Errorf("exit %d: %s", code, out)
 	}
+	// It is no fault of the node's that the next job cannot have it, nor that this one's next run cannot.
+	for _, next := range []string{inPartition(900071, "first"), inPartition(900070, "first") + " SLURM_RESTART_COUNT=1"} {
+		said, code := vm.ByHand(t, "prolog", next)
+		env, _ := vm.Try("cat /run/gresnet/jobs/" + next[len("SLURM_JOB_ID="):][:6] + "/env")
+		t.Logf("the next prolog: exit %d: %s: %s", code, said, env)
+		if code != 0 || !strings.Contains(env, "GRESNET_REFUSED=") {
+			t.Errorf("the next prolog: exit %d: %s: %s", code, said, env)
+		}
+	}
+	vm.Must(t, "epilog", inPartition(900071, "first"))
 	f.End()
 	vm.Eventually(t, "the HCAs are home", func() bool {
 		_, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))

@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
+	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/recovery"
@@ -17,8 +18,70 @@ import (
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
 )
+
+// afterLeftovers calls take with the job's lock, when what earlier runs of the job left has ended. It does not call
+// take if this run has its lease already.
+func (n *Host) afterLeftovers(ctx context.Context, j job.Job, take func() error) error {
+	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
+		if own, err := n.endLeftovers(ctx, j); own || err != nil {
+			return err
+		}
+		return take()
+	})
+}
+
+// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a
+// claim whose lease somebody removed. In doubt they did.
+func (n *Host) hasLeftovers(id uint32) bool {
+	if n.State.Lease(id).Exists() || environment.Remembers(n.Host, id) {
+		return true
+	}
+	t := n.Readable(id)
+	return len(t.ClaimsOf(id))+len(t.UplinksOf(id)) > 0
+}
+
+// endLeftovers ends what earlier runs of a job left. own says that this run has its lease already.
+func (n *Host) endLeftovers(ctx context.Context, j job.Job) (own bool, err error) {
+	if !n.hasLeftovers(j.ID) {
+		return false, nil
+	}
+	l, err := n.open(ctx, j.ID)
+	if err == nil {
+		defer l.Close()
+		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
+			n.Notice(j.ID, "the lease is there already")
+			return true, nil
+		}
+		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
+		err = l.Unwind()
+	}
+	if err == nil || errors.Is(err, opened.ErrNone) {
+		err = n.endWithoutLease(ctx, j.ID)
+	}
+	if err != nil {
+		return false, opened.Remains(err)
+	}
+	return false, nil
+}
+
+// endWithoutLease ends what a job has that has no lease: what a prolog left for its steps, and what is
+// still in the node table if somebody removed a lease.
+func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
+	environment.Forget(n.Host, id)
+	return endRemoved(ctx, n.Host, id)
+}
+
+// open opens a lease that somebody began, or returns opened.ErrNone.
+func (n *Host) open(ctx context.Context, id uint32) (*opened.Lease, error) {
+	l, err := opened.Open(ctx, n.Host, id)
+	if err != nil && !errors.Is(err, opened.ErrNone) {
+		return openDamaged(ctx, n.Host, id, err)
+	}
+	return l, err
+}
 
 // openDamaged opens a lease that opened.Open cannot open, and cause is why.
 func openDamaged(ctx context.Context, h *host.Host, id uint32, cause error) (*opened.Lease, error) {
