@@ -495,6 +495,35 @@ func TestAServiceOfTheNodeKeepsItsPortFromJobsAndAUserDoesNot(t *testing.T) {
 	c.same()
 }
 
+// Slurmd calls an srun back where that listens: in a job that nobody calls, at ports where any user of the node can.
+func TestAnSrunThatNobodyWouldCallReachesNoSlurmdOfAnotherNode(t *testing.T) {
+	netnstest.Slow(t)
+	for _, conf := range []struct{ name, more, own string }{
+		{"all of the node's have one range", "SrunPortRange=60001-60100\n", "n1<198.19.0.1"},
+		{"slurmd calls others' slurmd", "TreeWidth=1\n", "refused"},
+	} {
+		t.Run(conf.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=ctl(10.9.0.99)\n" + conf.more)
+			c.both(jobJ, "prolog")
+			j1 := c.job(jobJ, 0)
+			for i, node := range c.node {
+				c.serve(node.Path, fmt.Sprintf("n%d", i+1), "0.0.0.0", "22", "6818")
+			}
+			c.serve(c.h.Path, "h", "0.0.0.0", "6817", "6818")
+			c.check(
+				call{what: "slurmd of a peer node", path: j1, to: "tcp 10.9.0.2 6818", want: "refused"},
+				call{what: "slurmd of another node", path: j1, to: "tcp 10.9.0.99 6818", want: "refused"},
+				call{what: "its node's slurmd", path: j1, to: "tcp 10.9.0.1 6818", want: conf.own},
+				call{what: "slurmctld", path: j1, to: "tcp 10.9.0.99 6817", want: "h<10.9.0.1"},
+				call{what: "sshd of a peer node", path: j1, to: "tcp 10.9.0.2 22", want: "n2<10.9.0.1"},
+			)
+			c.both(jobJ, "epilog")
+			c.same()
+		})
+	}
+}
+
 // On a node that has slurmctld, too, the kernel chooses the ports of everybody's srun.
 func TestRootCallsTheSrunOfAUserAndNoJobWhereTheKernelChoosesPorts(t *testing.T) {
 	netnstest.Slow(t)

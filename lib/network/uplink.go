@@ -47,6 +47,7 @@ type Uplink struct {
 	Over     *Overlay   `json:"-"`
 	Services []int      `json:"-"`
 	Slurmd   int        `json:"-"`
+	Slurmds  []int      `json:"-"` // all ports of slurmd on the job's nodes
 	Calls    *nft.Calls `json:"-"` // who calls srun in the job; nil: the node alone
 }
 
@@ -167,12 +168,14 @@ func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
 	for _, p := range s.Root {
 		job.Root = append(job.Root, [2]int{p.First, p.Last})
 	}
+	s.shut(&job)
 	if err := s.limit(&job); err != nil {
 		return err
 	}
 	err := nft.LeadOut(natTable(s.Address), job)
 	if err != nil && (job.Inbound != nil || s.Calls != nil) {
 		w.WayOut.Closed, job.Inbound, job.Identity = err, nil, s.identity(nil)
+		s.shut(&job)
 		err = nft.LeadOut(natTable(s.Address), job)
 	}
 	for _, f := range s.Forwarding {
@@ -181,6 +184,15 @@ func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
 		}
 	}
 	return err
+}
+
+// shut keeps srun of a job that nobody calls from slurmd of other nodes. They would call back where any user of the
+// node can listen. Without Slurmd, slurmd of the own node would have others call the uplink's address, which is
+// another job's there: so srun does not reach that, either.
+func (s *Uplink) shut(job *nft.Job) {
+	if here := s.Slurmd == 0; s.isNode() && (here || job.Identity.Calls == nil) {
+		job.Shut, job.ShutHere = s.Slurmds, here
+	}
 }
 
 // ports returns those from which the job sends.

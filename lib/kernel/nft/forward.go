@@ -30,6 +30,9 @@ type Job struct {
 	Ports [2]int
 	Root  [][2]int // the ports, from and to, at which root's processes on the node reach it by TCP
 
+	Shut     []int // TCP ports that it does not reach beyond the node
+	ShutHere bool  // nor on the node
+
 	Identity *Identity // nil: the job is known by Address
 }
 
@@ -60,7 +63,9 @@ type Inbound struct {
 //	                      ip daddr 127.0.0.0/8 accept; ip daddr >= 224.0.0.0 accept;
 //	                      tcp dport PORTS tcp flags & (fin | syn | rst | ack) == syn drop;
 //	                      udp dport PORTS ct state & (established | related) == 0 drop; }
+//	  chain shut        { type filter hook input priority filter; iif INDEX tcp dport SHUT reject with tcp reset; … }
 //	  chain forward     { type filter hook forward priority filter;
+//	                      iif INDEX tcp dport SHUT reject with tcp reset; …
 //	                      iif INDEX oif & BIT != 0 drop;
 //	                      oif INDEX ct state & (established | related) == 0 drop;
 //	                      oif INDEX ct direction original ct status & dnat != 0 drop; }
@@ -129,6 +134,10 @@ func leadOut(table string, j Job, kernels addition) error {
 		add(c, prerouting, nil, is(expr.MetaKeyIIF, j.Index), endsShort())
 		j.addTaken(c, t)
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
+		j.shut(c, forward)
+		if j.ShutHere {
+			j.shut(c, filter(c, t, "shut", nftables.ChainHookInput))
+		}
 		drop(c, forward, is(expr.MetaKeyIIF, j.Index), masked(meta(expr.MetaKeyOIF), j.Bit, expr.CmpOpNeq))
 		j.acceptCalls(c, forward)
 		if j.Inbound != nil {
@@ -302,6 +311,13 @@ func status() expr.Any { return &expr.Ct{Key: expr.CtKeySTATUS, Register: 1} }
 // isOriginal matches packets in the direction of the connection's first packet.
 func isOriginal() []expr.Any {
 	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, compare(expr.CmpOpEq, []byte{0})}
+}
+
+// shut refuses connections to ports that the job is not to reach.
+func (j Job) shut(c *nftables.Conn, chain *nftables.Chain) {
+	for _, p := range j.Shut {
+		add(c, chain, nil, is(expr.MetaKeyIIF, j.Index), tcp(p, p), []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+	}
 }
 
 // holdPorts drops what a job sends from other ports than its own. They may be a service's of the node, and

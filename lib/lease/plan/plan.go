@@ -171,7 +171,7 @@ func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink) *network.
 	if out.Pool.Name == n.Link.Name {
 		out.Pool.Name = config.UplinkName // the site's name is the one that the node's interface has
 	}
-	out.Over, out.Services, out.Slurmd = s, c.Services, n.Slurmd
+	out.Over, out.Services, out.Slurmd, out.Slurmds = s, c.Services, n.Slurmd, n.Slurmds
 	switch {
 	case n.Srun.Any():
 		// Any srun of the node listens there: whose it is nobody knows. So the job does not leave by such a port, either.

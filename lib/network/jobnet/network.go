@@ -41,6 +41,7 @@ type Network struct {
 	Own    int // this node's place among them
 	Link   virtual.Overlay
 
+	Slurmds     []int           // the ports of slurmd on all of its nodes
 	Slurmd      int             // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
 	Srun        virtual.Ports   // where srun listens, if slurm.conf says so
 	Controllers []netip.Addr    // of slurmctld, which calls srun
@@ -110,7 +111,7 @@ func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Net
 	if err != nil {
 		return nil, unread(err)
 	}
-	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, own)
+	n.Link.Port, n.Slurmd, n.Slurmds = c.Port, called(conf, hosts, own), slurmds(conf, hosts)
 	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
 	defer cancel()
 	if err := n.learn(ctx, conf, w); err != nil {
@@ -383,6 +384,18 @@ const (
 
 // SlurmdPort returns the port of slurmd, unless a node's line has another one.
 func SlurmdPort(c slurm.Conf) int { return setting(c, "slurmdport", slurmdPort) }
+
+// slurmds returns all ports that slurmd has on some nodes, and that of nodes whose line has none.
+func slurmds(c slurm.Conf, hosts map[string]slurm.Host) []int {
+	all := []int{SlurmdPort(c)}
+	for _, h := range hosts {
+		if h.Port > 0 {
+			all = append(all, h.Port)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // called returns slurmd's port if srun calls slurmd on each of some nodes itself, and else 0. With
 // more nodes than TreeWidth, or by switches, it has one slurmd call the next, which then calls srun back
