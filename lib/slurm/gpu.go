@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -69,26 +68,18 @@ type promise struct {
 
 // promises returns those of a list like "gpu:a100:4,gpu:h100:2", each type once.
 func promises(list, name string) (all []promise) {
-	for _, fields := range fieldsOf(list, name) {
-		p := promise{count: 1, plain: true}
-		for _, f := range fields[1:] {
-			n, err := strconv.Atoi(f)
-			switch {
-			case f == "" || strings.EqualFold(f, "no_consume"):
-			case err == nil:
-				p.count = n
-			case digits(f) > 0 && digits(f) == len(f)-1:
-				p.plain = false
-			default:
-				p.kind = f
+	for _, a := range askedOf(list, name) {
+		if len(a.types) == 0 {
+			a.types = []string{""}
+		}
+		for _, kind := range a.types {
+			if i := slices.IndexFunc(all, func(o promise) bool { return o.kind == kind }); i >= 0 {
+				all[i].count += a.count
+				all[i].plain = all[i].plain && a.plain
+				continue
 			}
+			all = append(all, promise{kind: kind, count: a.count, plain: a.plain})
 		}
-		if i := slices.IndexFunc(all, func(o promise) bool { return o.kind == p.kind }); i >= 0 {
-			all[i].count += p.count
-			all[i].plain = all[i].plain && p.plain
-			continue
-		}
-		all = append(all, p)
 	}
 	return all
 }

@@ -188,12 +188,17 @@ func (c Conf) Types(node, name string) (types []string) {
 	return types
 }
 
+// Lists tells whether slurm.conf has a line for a node. A dynamic node has none, and says itself what it has
+// (slurmd -Z --conf).
+func (c Conf) Lists(node string) bool {
+	_, is := c.promised(node)
+	return is
+}
+
 // Consumes tells whether Slurm counts a node's GRES for jobs.
 func (c Conf) Consumes(node, name string) bool {
 	list, _ := c.promised(node)
-	return !slices.ContainsFunc(fieldsOf(list, name), func(fields []string) bool {
-		return slices.ContainsFunc(fields, func(f string) bool { return strings.EqualFold(f, "no_consume") })
-	})
+	return !slices.ContainsFunc(askedOf(list, name), func(a asked) bool { return a.noConsume })
 }
 
 // promised is Gres= of a node's line in slurm.conf, and whether there is such a line.
@@ -215,18 +220,56 @@ func (c Conf) promised(node string) (list string, is bool) {
 	return list, is
 }
 
-// fieldsOf returns what a list like "gpu:8,nic:hdr:2(S:0)" has of a GRES, each part in its fields. Slurm
-// takes its name here in this case alone, and the name without more for one of them and no others
-// (src/interfaces/gres.c:_get_gres_cnt).
-func fieldsOf(list, name string) (all [][]string) {
+// asked is a part of a list like "gpu:8,nic:400:2(S:0)": the types of a GRES, or none, and how many of each.
+type asked struct {
+	types     []string
+	count     int
+	plain     bool // not 2K and the like
+	noConsume bool
+}
+
+// askedOf returns the parts of a list that are about a GRES, as Slurm reads them (src/interfaces/gres.c:_get_gres_cnt). Slurm
+// takes the name here in this case alone, and the name without more for one of them and no others. Only what follows the
+// last colon is a count, and only if it begins with a digit: nic:400:1 is one NIC of type 400, and nic:400 is 400 NICs.
+func askedOf(list, name string) (all []asked) {
 	for _, part := range Parts(list) {
 		if part == name {
-			return [][]string{{name}}
+			return []asked{{count: 1, plain: true}}
 		}
-		if strings.HasPrefix(part, name+":") {
-			part, _, _ = strings.Cut(part, "(")
-			all = append(all, strings.Split(part, ":"))
+		rest, is := strings.CutPrefix(part, name+":")
+		if !is {
+			continue
 		}
+		if i := strings.LastIndexByte(rest, '('); i >= 0 {
+			rest = rest[:i]
+		}
+		a := asked{count: 1, plain: true}
+		last := rest[strings.LastIndexByte(rest, ':')+1:]
+		if n := digits(last); n > 0 {
+			count, err := strconv.Atoi(last[:n])
+			if a.count, a.plain = count, err == nil && n == len(last); err != nil || !isSuffix(last[n:]) {
+				return all // Slurm reads no further
+			}
+			rest = strings.TrimSuffix(rest, last)
+		}
+		for _, word := range strings.FieldsFunc(rest, func(r rune) bool { return r == ':' }) {
+			if strings.EqualFold(word, "no_consume") {
+				a.noConsume = true
+			} else {
+				a.types = append(a.types, word)
+			}
+		}
+		all = append(all, a)
 	}
 	return all
+}
+
+// isSuffix tells whether Slurm knows a count's suffix (src/common/slurm_protocol_defs.c:suffix_mult).
+func isSuffix(text string) bool {
+	text = strings.ToLower(text)
+	if text == "" {
+		return true
+	}
+	unit, rest := text[:1], text[1:]
+	return strings.Contains("kmgtp", unit) && slices.Contains([]string{"", "b", "ib"}, rest)
 }

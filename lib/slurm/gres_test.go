@@ -3,6 +3,7 @@ package slurm_test
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -137,5 +138,39 @@ func TestPlugstackThatIncludesItselfEnds(t *testing.T) {
 	const want = "read /etc/plugstack.conf: files include one another more than 16 deep"
 	if _, err := slurm.ReadPlugstack(root, "/etc/plugstack.conf"); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// Only what follows the last colon is a count, and Slurm numbers devices by the types in slurm.conf.
+func TestTypesThatLookLikeNumbersAreTypes(t *testing.T) {
+	for _, c := range []struct{ gres, promised, name, want string }{
+		{"Name=gpu Type=2080 File=/dev/nvidia[0-1]\nName=gpu Type=3090 File=/dev/nvidia[2-3]\n", "gpu:3090:2,gpu:2080:2", "gpu",
+			"3090 /dev/nvidia2, 3090 /dev/nvidia3, 2080 /dev/nvidia0, 2080 /dev/nvidia1"},
+		{"Name=gpu Type=80g File=/dev/nvidia[2-3]\nName=gpu Type=80g File=/dev/nvidia[0-1]\n", "gpu:80g:4", "gpu",
+			"80g /dev/nvidia2, 80g /dev/nvidia3, 80g /dev/nvidia0, 80g /dev/nvidia1"},
+		{"Name=gpu Type=1g File=/dev/nvidia[0-1]\n", "gpu:1g:2(S:0-1)", "gpu", "1g /dev/nvidia0, 1g /dev/nvidia1"},
+		{"Name=nic Type=hdr File=/gres/nic0\nName=nic Type=2k File=/gres/nic1\n", "nic:2k:1,nic:hdr:1", "nic", "2k /gres/nic1, hdr /gres/nic0"},
+		{"Name=nic Type=200 File=/gres/nic0\nName=nic Type=400 File=/gres/nic1\n", "nic:400:1,nic:200:1", "nic", "400 /gres/nic1, 200 /gres/nic0"},
+		{"Name=nic Type=200 File=/gres/nic0\n", "nic:200", "nic", ""}, // that are 200 NICs
+	} {
+		gres, err := slurm.ParseFile("gres.conf", c.gres)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, err := slurm.ParseFile("slurm.conf", "NodeName=n1 Gres="+c.promised+"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices, err := slurm.Merge(slurm.Conf(gres.Lines), slurm.Conf(conf.Lines), "n1", c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range devices {
+			got = append(got, d.Type+" "+d.File)
+		}
+		if text := strings.Join(got, ", "); text != c.want && c.want != "" || c.want == "" && len(got) != 200 {
+			t.Errorf("%s: %s, want %s", c.promised, text, c.want)
+		}
 	}
 }

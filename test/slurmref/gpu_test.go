@@ -56,6 +56,10 @@ func gpuFiles(r *rand.Rand) (gres, promise string, found, library bool) {
 	case 1:
 		return "AutoDetect=nvidia\n" + pick(r, lines...), promise, true, false
 	case 2:
+		if r.IntN(2) == 0 {
+			return "Name=gpu Type=80g File=/dev/nvidia[2-3]\nName=gpu Type=3090 File=/dev/nvidia[0-1]\n",
+				pick(r, "gpu:80g:2,gpu:3090:2", "gpu:3090:2,gpu:80g:1", "gpu:3090:1", "gpu:80g:2(S:0)"), false, false
+		}
 		typed := pick(r, "Name=gpu Type=a File=/dev/nvidia[0-2]\nName=gpu Type=b File=/dev/nvidia3\n", "Name=gpu Type=b File=/dev/nvidia[2-3]\nName=gpu Type=a File=/dev/nvidia[0-1]\n")
 		return typed, pick(r, "gpu:a:2,gpu:b:1", "gpu:b:1,gpu:a:2", "gpu:b:1", "gpu:3"), false, false
 	}

@@ -66,7 +66,7 @@ func gresLine(r *rand.Rand, types []string) string {
 }
 
 func gresFile(r *rand.Rand, most int) string {
-	types := [][]string{{""}, {""}, {"hdr"}, {"hdr", "ndr"}, {"HDR"}, {"", "hdr"}}[r.IntN(6)]
+	types := [][]string{{""}, {""}, {"hdr"}, {"hdr", "ndr"}, {"HDR"}, {"", "hdr"}, {"400", "200"}, {"2k", "hdr"}, {"80g", "3090"}, {"1g.10gb", "0"}}[r.IntN(10)]
 	var b strings.Builder
 	for range 1 + r.IntN(most) {
 		b.WriteString(gresLine(r, types))

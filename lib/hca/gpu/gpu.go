@@ -28,6 +28,7 @@ import (
 type Slurm struct {
 	Detect  string         // AutoDetect of gres.conf
 	Devices []slurm.Device // in Slurm's order; those that slurmd is to find have no file
+	Dynamic bool           // slurm.conf has no line for the node, so only its slurmd knows in which order its types are
 }
 
 // The words of AutoDetect.
@@ -42,7 +43,7 @@ const (
 // Of returns what gres.conf and slurm.conf say of a node.
 func Of(gres, conf slurm.Conf, name string) (Slurm, error) {
 	devices, err := slurm.Merge(gres, conf, name, "gpu")
-	return Slurm{Detect: gres.AutoDetect(name), Devices: devices}, err
+	return Slurm{Detect: gres.AutoDetect(name), Devices: devices, Dynamic: !conf.Lists(name)}, err
 }
 
 // read reads slurm.conf and the gres.conf beside it. file is slurm.conf's path; empty: it is in one of the usual
@@ -125,6 +126,9 @@ func (s Slurm) Silent(have []sysfs.GPU) bool {
 // have has no PCI address. Where Slurm's files say nothing, they are in the order of their PCI addresses.
 // have is in that order.
 func (s Slurm) Order(have []sysfs.GPU) ([]node.Location, error) {
+	if s.Dynamic && slices.ContainsFunc(s.Devices, func(d slurm.Device) bool { return d.Type != s.Devices[0].Type }) {
+		return nil, unknown("slurm.conf has no line for the node, and slurmd has its types in the order of its --conf")
+	}
 	switch s.Detect {
 	case nvml, oneAPI:
 		return s.detected(parts(have), byLibrary)

@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/slurm"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 )
@@ -53,6 +54,13 @@ func site(node, gres string) fstest.MapFS {
 func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 	plain, mig := four(2, 3, 0, 1), four(2, 3, 0, 1)
 	mig[0].Parts, mig[2].Parts = 2, 3
+	caps := four(2, 3, 0, 1)
+	for i, minors := range [][2]int{{336, 345}, {471, 480}} {
+		for _, minor := range minors {
+			caps[i].Parts++
+			caps[i].Files = append(caps[i].Files, fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor))
+		}
+	}
 	for name, c := range map[string]struct {
 		have       []sysfs.GPU
 		node, gres string
@@ -88,6 +96,7 @@ func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 		"a library finds parts":                        {mig, "Gres=gpu:7", "AutoDetect=nvml", "3 1 0 0 0 2 2"},
 		"AMD's library finds parts":                    {mig, "Gres=gpu:7", "AutoDetect=rsmi", "GPU 0000:01:00.0 is divided, and nothing tells in which order AutoDetect=rsmi has its parts"},
 		"lines of parts":                               {mig, "Gres=gpu:3", "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21\nName=gpu MultipleFiles=/dev/nvidia-caps/nvidia-cap30,/dev/nvidia2\nName=gpu File=/dev/nvidia1", "0 2 1"},
+		"parts by their own device nodes":              {caps, "Gres=gpu:a100:2,gpu:1g.10gb:4", "Name=gpu Type=a100 File=/dev/nvidia[0,1]\nName=gpu Type=1g.10gb File=/dev/nvidia-caps/nvidia-cap[336,345,471,480]", "0 1 2 2 3 3"},
 		"lines of two parts of a GPU":                  {mig, "Gres=gpu:3", "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21\nName=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap30\nName=gpu File=/dev/nvidia1", "0 0 1"},
 		"nothing has parts":                            {mig, "Gres=gpu:7", "Name=gpu Count=7", "GPU 0000:01:00.0 is divided, and no line has its parts"},
 	} {
@@ -143,4 +152,30 @@ func TestAFileSystemThatDoesNotAnswerTellsNoNumbersAndHoldsNobody(t *testing.T) 
 		}
 		close(root.asked)
 	})
+}
+
+// slurmd -Z --conf "Gres=gpu:b:2,gpu:a:2" counts b first, whatever gres.conf begins with, and no file has that.
+func TestTheOrderOfADynamicNodesTypesIsNotKnown(t *testing.T) {
+	const two = "Name=gpu Type=a File=/dev/nvidia[0-1]\nName=gpu Type=b File=/dev/nvidia[2-3]\n"
+	for _, c := range []struct{ gres, conf, err string }{
+		{two, "GresTypes=gpu\n", "number the GPUs by gres.conf: slurm.conf has no line for the node, and slurmd has its types in the order of its --conf"},
+		{two, "NodeName=n1 Gres=gpu:b:2,gpu:a:2\n", ""},
+		{"Name=gpu Type=a File=/dev/nvidia[0-3]\n", "GresTypes=gpu\n", ""},
+	} {
+		gres, err := slurm.ParseFile("gres.conf", c.gres)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, err := slurm.ParseFile("slurm.conf", c.conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := gpu.Of(slurm.Conf(gres.Lines), slurm.Conf(conf.Lines), "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := said.Order(four(0, 1, 2, 3)); err == nil && c.err != "" || err != nil && err.Error() != c.err {
+			t.Errorf("%s%s%v, want %s", c.gres, c.conf, err, c.err)
+		}
+	}
 }

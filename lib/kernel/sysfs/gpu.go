@@ -15,7 +15,7 @@ import (
 // GPU is a GPU of the node.
 type GPU struct {
 	node.Location
-	Files []string // its device nodes: /dev/nvidia0, /dev/dri/renderD128
+	Files []string // its device nodes, and those of its parts: /dev/nvidia0, /dev/dri/renderD128, /dev/nvidia-caps/nvidia-cap21
 	Minor int      // its number among those of its driver; -1: it has none
 	Parts int      // into how many it is divided (MIG, CPX); 0: it is whole
 }
@@ -62,16 +62,42 @@ func nvidia(sys, proc fs.FS) (gpus []GPU, err error) {
 		if !found || err != nil {
 			return nil, fmt.Errorf("read %s: it has no device minor", file)
 		}
-		parts, err := fs.Glob(proc, fmt.Sprintf("driver/nvidia/capabilities/gpu%d/mig/gi*/ci*", minor))
+		mig := fmt.Sprintf("driver/nvidia/capabilities/gpu%d/mig/gi*", minor)
+		parts, err := fs.Glob(proc, mig+"/ci*")
+		if err != nil {
+			return nil, err
+		}
+		caps, err := capabilities(proc, mig)
 		if err != nil {
 			return nil, err
 		}
 		gpus = append(gpus, GPU{
 			Location: node.Location{PCI: strings.ToLower(entry)},
-			Files:    []string{fmt.Sprintf("/dev/nvidia%d", minor)}, Minor: minor, Parts: len(parts),
+			Files:    append([]string{fmt.Sprintf("/dev/nvidia%d", minor)}, caps...), Minor: minor, Parts: len(parts),
 		})
 	}
 	return addDRM(sys, gpus)
+}
+
+// capabilities returns the device nodes of a GPU's parts, which a site may name in gres.conf in place of the
+// GPU's own.
+func capabilities(proc fs.FS, mig string) (files []string, err error) {
+	for _, pattern := range []string{mig + "/access", mig + "/ci*/access"} {
+		names, err := fs.Glob(proc, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			text, err := read(proc, name)
+			if err != nil {
+				return nil, err
+			}
+			if minor, found := information(text, "DeviceFileMinor:"); found {
+				files = append(files, "/dev/nvidia-caps/nvidia-cap"+minor)
+			}
+		}
+	}
+	return files, nil
 }
 
 // information returns what a line of NVIDIA's driver has after a word.

@@ -154,6 +154,8 @@ func TestAGPUOfNVIDIAHasItsMinorAndItsPartsUnlessItIsExcluded(t *testing.T) {
 	for _, name := range []string{"config", "gi1/access", "gi1/ci0/access", "gi1/ci1/access", "gi2/ci0/access"} {
 		proc[mig+name] = &fstest.MapFile{}
 	}
+	proc[mig+"gi1/access"].Data = []byte("DeviceFileMinor: 336\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+	proc[mig+"gi1/ci1/access"].Data = []byte("DeviceFileMinor: 338\nDeviceFileMode: 292\n")
 	got, err := sysfs.GPUs(tree(t, links, files), proc)
 	if want := []string{"0000:07:00.0", "0000:47:00.0", "10000:01:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
 		t.Fatalf("got %q, %v, want %q", addresses(got), err, want)
@@ -161,8 +163,8 @@ func TestAGPUOfNVIDIAHasItsMinorAndItsPartsUnlessItIsExcluded(t *testing.T) {
 	if want := []string{"/dev/nvidia2", "/dev/dri/card1"}; !reflect.DeepEqual(got[0].Files, want) || got[0].Minor != 2 || got[0].Parts != 0 {
 		t.Errorf("got %+v, want %q", got[0], want)
 	}
-	if got[1].Minor != 0 || got[1].Parts != 3 {
-		t.Errorf("got %+v, want 3 parts", got[1])
+	if want := []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap336", "/dev/nvidia-caps/nvidia-cap338"}; !reflect.DeepEqual(got[1].Files, want) || got[1].Minor != 0 || got[1].Parts != 3 {
+		t.Errorf("got %+v, want 3 parts and %q", got[1], want)
 	}
 }
 

@@ -14,7 +14,12 @@ import (
 // is the folder of slurm.conf.
 func Dirs(root fs.FS, c slurm.Conf, dir string) (dirs []string, said bool) {
 	if text := c.Last("plugindir"); text != "" {
-		return strings.Split(text, ":"), true
+		for _, folder := range strings.Split(text, ":") {
+			if folder != "" {
+				dirs = append(dirs, path.Clean(folder)) // a site may write a slash at its end
+			}
+		}
+		return dirs, true
 	}
 	prefix := strings.TrimPrefix(path.Dir(dir), "/")
 	for _, pattern := range []string{
