@@ -67,12 +67,12 @@ func TestAPacketOfAFRXRPCPassesByNoRule(t *testing.T) {
 	}
 	background("", hears, "", "/tmp/heard", "heard 0")
 	asBob := "setpriv --reuid bob --regid bob --init-groups"
-	// has waits until so many addresses were called. A packet of root's to another one comes after all others.
+	// has waits until so many addresses were called. A packet of the job's user to another one comes after all others.
 	has := func(file, to string, want int) {
 		t.Helper()
 		last := func() string { return strings.TrimSpace(vm.Run(t, "tail -n 1 "+file)) }
 		vm.Eventually(t, fmt.Sprintf("%s has %d", file, want), func() bool { return last() == fmt.Sprintf("heard %d", want) })
-		vm.Run(t, "echo >/dev/udp/"+to+"/7779; until [ \"$(tail -n 1 "+file+")\" != 'heard "+fmt.Sprint(want)+"' ]; do sleep 0.1; done")
+		vm.Run(t, "setpriv --reuid alice --regid alice --init-groups bash -c 'echo >/dev/udp/"+to+"/7779'; until [ \"$(tail -n 1 "+file+")\" != 'heard "+fmt.Sprint(want)+"' ]; do sleep 0.1; done")
 		if got := last(); got != fmt.Sprintf("heard %d", want+1) {
 			t.Errorf("after one more than %d: %s; the calls: %s", want, got, vm.Run(t, "cat /tmp/called"))
 		}
