@@ -5,7 +5,7 @@ GOFLAGS := -trimpath -tags urfave_cli_no_docs
 BIN := bin
 LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 
-.PHONY: all build arm64 first spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-trace bench-build scale lint clean
+.PHONY: all build arm64 spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-trace bench-build scale lint clean
 
 all: build spank
 
@@ -20,11 +20,6 @@ build:
 arm64:
 	$(MAKE) build GOARCH=arm64 BIN=bin/arm64
 	$(if $(ARM64_TESTS),mkdir -p $(ARM64_TESTS) && CGO_ENABLED=0 GOARCH=arm64 go test -c -o $(ARM64_TESTS) ./test/guest/...)
-
-# The programs of the first packages, for the test of an upgrade from them.
-first:
-	mkdir -p $(BIN)
-	packaging/first $(BIN)
 
 # The plugin and the PAM module. SLURM=/prefix: for a Slurm that is not the system's.
 spank:

@@ -545,7 +545,7 @@ func TestTheNodeLockIsOneFileWhateverBecomesOfLeasesAndTheTable(t *testing.T) {
 		{"an epilog with a damaged table", "epilog", never, func(path string) error { return os.WriteFile(path, []byte("{}"), 0o644) }},
 	} {
 		if r.damage != nil {
-			if err := r.damage(filepath.Join(state, "node.json")); err != nil {
+			if err := r.damage(filepath.Join(state, "version")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -35,7 +35,7 @@ const lost = "lost"
 func (d Dir) NodeLock() string { return filepath.Join(string(d), "node.lock") }
 
 // Layout returns the file that says in which form the folders below have the node's state.
-func (d Dir) Layout() string { return filepath.Join(string(d), "node.json") }
+func (d Dir) Layout() string { return filepath.Join(string(d), "version") }
 
 // The folders of the node's state. Each entry is a link or a small file, see package table.
 const (

@@ -140,7 +140,7 @@ func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 
 func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 	n, events := nowhere(t)
-	if err := os.WriteFile(filepath.Join(string(n.State), "node.json"), []byte("{}"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(string(n.State), "version"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}

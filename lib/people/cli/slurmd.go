@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/hint"
@@ -31,13 +27,13 @@ func (g given) IsSet(name string) bool { _, is := g[name]; return is }
 const Behind = "behind"
 
 // ServeSlurmd runs a program that slurmd calls and returns its exit code. The program knows --config,
-// --state and --trace, and says with --help and --version what it is. All else is for gresnet.
+// --state and --trace, and says with --help and --version what it is.
 func (w *World) ServeSlurmd(name, about string, call func(Flags) error) int {
 	return w.Run(name, func() error {
 		flags, known := parse(w.Args[1:])
 		switch {
 		case !known:
-			return handOver(w.Args[1:])
+			return hint.With(fmt.Errorf("%s does not know the arguments %q", name, w.Args[1:]), "GN867 see --help; commands are those of gresnet")
 		case flags.IsSet("help"):
 			_, err := fmt.Fprintf(w.Stdout, "NAME:\n   %s - %s\n%s", name, about, flagsHelp)
 			return err
@@ -60,7 +56,7 @@ OPTIONS:
 `
 
 // parse reads flags. It returns false if there is anything else, or a flag that lacks its value or is
-// there twice: gresnet says what is wrong with it.
+// there twice.
 func parse(args []string) (flags given, known bool) {
 	flags = given{}
 	for len(args) > 0 {
@@ -90,20 +86,6 @@ func parse(args []string) (flags given, known bool) {
 		flags[name] = value
 	}
 	return flags, true
-}
-
-// handOver has gresnet do what the arguments say, in this process: scripts, units and rules of udev
-// call commands by the names of the programs that once had them.
-func handOver(args []string) error {
-	var failed error
-	for _, program := range places("gresnet") {
-		err := syscall.Exec(program, slices.Concat([]string{"gresnet"}, args), os.Environ())
-		failed = fmt.Errorf("hand %q over to %s: %w", strings.Join(args, " "), program, err)
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return hint.With(failed, "GN581 install package gresnet again: apt install --reinstall ./gresnet_*.deb, or dnf reinstall ./gresnet-[0-9]*.rpm")
 }
 
 // places lists where a program of ours can be: beside this one, or where the package has it. Nobody's PATH

@@ -458,13 +458,10 @@ func sameGres(a, b string) bool {
 	return slices.Equal(split(a), split(b))
 }
 
-// The lines that setup keeps in gres.conf, and their marks. Setup made the old ones while it was a
-// command of gresnet-prolog's.
+// The marks of the lines that setup keeps in gres.conf.
 const (
-	begin    = "# gresnet setup made these lines"
-	end      = "# gresnet setup made the lines above"
-	oldBegin = "# gresnet-prolog setup made these lines"
-	oldEnd   = "# gresnet-prolog setup made the lines above"
+	begin = "# gresnet setup made these lines"
+	end   = "# gresnet setup made the lines above"
 )
 
 // gresConf has a line for each HCA.
@@ -536,9 +533,9 @@ func (t *text) cut() (at int) {
 	first, after, place := -1, -1, 0
 	for line := range strings.Lines(t.content) {
 		switch strings.TrimSpace(line) {
-		case begin, oldBegin:
+		case begin:
 			first = place
-		case end, oldEnd:
+		case end:
 			after = place + len(line)
 		}
 		place += len(line)

@@ -326,28 +326,6 @@ func TestSetupMakesASiteWorkASecondRunChangesNothingAndUndoGivesAllBack(t *testi
 	}
 }
 
-func TestSetupReplacesTheLinesThatItMadeAsACommandOfGresnetProlog(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
-	root := base().lay(t, r)
-	n, s := Node{Root: root}, siteAt(root)
-	if err := n.Do(Make(s)); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(root, "etc/slurm/gres.conf")
-	now, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := strings.NewReplacer(begin, oldBegin, end, oldEnd).Replace(string(now))
-	if err := os.WriteFile(file, []byte(old), 0o644); err != nil || old == string(now) {
-		t.Fatal(old, err)
-	}
-	p := Make(s)
-	if len(p.Refusals) > 0 || len(p.Edits) != 1 || string(p.Edits[0].After) != string(now) {
-		t.Errorf("it refuses %v and changes %+v, wanted gres.conf to be\n%s", p.Refusals, p.Edits, now)
-	}
-}
-
 // killed runs something until its n-th change of the node, and tells whether it came so far.
 func killed(n *Node, at int, run func()) (is bool) {
 	count := 0

@@ -19,10 +19,8 @@ import (
 	"gresnet/lib/words/hint"
 )
 
-// Version is the format that this program writes. It reads version 1, too, which is the same with a
-// longer note of the claim: programs that know only that one must not unwind a lease whose claims they
-// do not find.
-const Version = 2
+// Version is the format that this program writes and reads.
+const Version = 1
 
 // ErrVersion means that another version of gresnet wrote the journal.
 var ErrVersion = errors.New("journal of another version")

@@ -229,8 +229,8 @@ func TestAnotherVersionIsNotRead(t *testing.T) {
 	}
 	j.Close()
 	text, _ := os.ReadFile(path)
-	for _, version := range []string{"3", "99", "-1"} {
-		object := bytes.Replace(text[9:len(text)-1], []byte(`"version":2`), []byte(`"version":`+version), 1)
+	for _, version := range []string{"2", "99", "-1"} {
+		object := bytes.Replace(text[9:len(text)-1], []byte(`"version":1`), []byte(`"version":`+version), 1)
 		if err := os.WriteFile(path, journal.Seal(object), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 // The tests meet the table's entries without a directory.
 var (
 	Lend       = Folder.lend
-	LaidOut    = laidOut
 	ErrVersion = errVersion
 )
 

@@ -41,12 +41,9 @@ var removed = []string{state.Shared, state.Quarantine, state.Claims, state.Uplin
 
 // Read reads the table. It takes no lock.
 func (f Folder) Read() (Table, error) {
-	laidOut, old, err := f.layout()
+	laidOut, err := f.laidOut()
 	if err != nil {
 		return Table{}, err
-	}
-	if old != nil {
-		return *old, nil
 	}
 	entries, err := f.entries(laidOut)
 	if err != nil {
@@ -174,7 +171,7 @@ func (f Folder) Begin(ctx context.Context) (*Change, error) {
 }
 
 func (c *Change) begin() error {
-	laidOut, old, err := c.folder.layout()
+	laidOut, err := c.folder.laidOut()
 	if err != nil {
 		return err
 	}
@@ -182,7 +179,7 @@ func (c *Change) begin() error {
 		return err
 	}
 	if !laidOut {
-		if err := c.layOut(old); err != nil {
+		if err := c.layOut(); err != nil {
 			return err
 		}
 	}

@@ -47,15 +47,11 @@ func (o *Overlay) read(t document.Table) {
 	t.Allow(
 		// `"vxlan"` | each job has a network of its own between its nodes; `"none"`: it has none
 		"kind",
-		// | of older files: means nothing any more
-		"network",
 		// `489` | UDP port of the nodes, 1 to 1023, the same on all nodes, and no other VXLAN's
 		"port",
 		// that of the node's interface with NodeAddr | the interface's name in the job; it must differ
 		// from those of HCAs' interfaces that come to the job
 		"name",
-		// | of older files: means the same as `name`
-		"interface",
 		// NodeAddr | the names by which nodes look up each other's addresses, `{node}` standing for the
 		// NodeName: `"{node}-ib0"`, say, if packets are to take an IPoIB interface that stays on the node.
 		// The same on all nodes
@@ -65,7 +61,6 @@ func (o *Overlay) read(t document.Table) {
 		"services",
 	)
 	t.Choose("kind", &o.Kind, OverlayNone, OverlayVXLAN)
-	t.Text("network") // which older files have, and which means nothing any more
 	if n, there := document.Value[int64](t, "port", "a number"); there {
 		o.Port = int(n)
 		if n < 1 || n > 1023 {
@@ -81,11 +76,7 @@ func (o *Overlay) read(t document.Table) {
 			t.Fail("underlay", `GN151 write it like "`+nodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, nodeSign)
 		}
 	}
-	readName(t, "interface", &o.Interface) // as it was called first
 	readName(t, "name", &o.Interface)
-	if t.Has("interface") && t.Has("name") {
-		t.Fail("name", "GN152 leave interface out", "is there beside interface, which means the same")
-	}
 }
 
 // readPorts returns a list of TCP ports, which may be empty.

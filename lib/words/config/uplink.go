@@ -69,7 +69,7 @@ func (u *Uplink) read(t document.Table) {
 	t.Allow(
 		// `"auto"` | jobs reach what the node reaches; `"none"`: they have no way to the management
 		// network; `"macvlan"`: they are [neighbors of the
-		// node](#kind--macvlan-neighbors-of-the-node). `"veth"` and `"ipvlan"` of older files are errors
+		// node](#kind--macvlan-neighbors-of-the-node)
 		"kind",
 		// `"uplink0"` | the interface's name in the job. No interface of an HCA that comes to the job may
 		// have it
@@ -86,8 +86,6 @@ func (u *Uplink) read(t document.Table) {
 		"gateway",
 		// | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world; none without it
 		"routes",
-		// | of older files: an error
-		"masquerade",
 		// `"none"` | nobody begins a connection to a job; `"whole-node"`: with `auto`, others reach [a job
 		// that has the node to itself](#inbound--whole-node)
 		"inbound",
@@ -97,12 +95,7 @@ func (u *Uplink) read(t document.Table) {
 		"nameservers",
 		// `[]` | and its search domains
 		"search",
-		// | of older files: `"node"` is what holds now, `"job"` an error
-		"hostname",
 	)
-	if readFormer(t) {
-		return
-	}
 	t.Choose("kind", &u.Kind, UplinkNone, UplinkAuto, UplinkMacvlan)
 	readName(t, "name", &u.Name)
 	u.readParent(t)
@@ -118,23 +111,6 @@ func (u *Uplink) read(t document.Table) {
 	}
 	u.readNames(t)
 	u.check(t)
-}
-
-// readFormer refuses what earlier versions had and says what to write. With a former kind, the other
-// keys do not count.
-func readFormer(t document.Table) (kind bool) {
-	switch text, _ := t.Text("kind"); text {
-	case "veth":
-		t.Fail("kind", `GN620 write kind = "auto" and leave out parent, addresses, share, routes and masquerade: jobs then reach what the node reaches`, "there is no %q any more", text)
-		return true
-	case "ipvlan":
-		t.Fail("kind", `GN621 write kind = "macvlan", or kind = "auto" without parent, addresses, share, gateway and routes`, "there is no %q any more", text)
-		return true
-	}
-	if t.Has("masquerade") {
-		t.Fail("masquerade", `GN622 leave it out: with kind = "auto" jobs leave the node under its own address`, "means nothing any more")
-	}
-	return false
 }
 
 func (u *Uplink) readParent(t document.Table) {
@@ -199,9 +175,6 @@ func (u *Uplink) readNames(t document.Table) {
 				t.Fail("search", "", "%q is not a domain", text)
 			}
 		}
-	}
-	if word, _ := t.Word("hostname", "node", "job"); word == "job" {
-		t.Fail("hostname", "GN485 leave it out: with an [overlay] the job has the node's own name and address", `"job" means nothing any more`)
 	}
 }
 

@@ -19,7 +19,6 @@ gateway = "10.1.0.254"
 routes = ["0.0.0.0/0", "10.0.0.0/8"]
 nameservers = ["10.1.0.53"]
 search = ["example.org"]
-hostname = "node"
 `
 	want := config.Uplink{
 		Kind: "macvlan", Name: "eth0", Parent: "eth0", Share: 8, Gateway: netip.MustParseAddr("10.1.0.254"),
@@ -45,7 +44,6 @@ func TestNobodyReachesAJobUnlessTheSiteSaysSo(t *testing.T) {
 func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 	const macvlan = "[uplink]\nkind = \"macvlan\"\nparent = \"eth0\"\naddresses = \"10.0.0.16/28\"\n"
 	refuses(t, []mistake{
-		{"a name of the job's own", "[uplink]\nkind = \"auto\"\nhostname = \"job\"\n", `f:3: uplink.hostname: "job" means nothing any more`, "leave it out: with an [overlay] the job has the node's own name and address"},
 		{"unknown kind", "[uplink]\nkind = \"bridge\"\n", `f:2: uplink.kind: "bridge" is not one of "none", "auto", "macvlan"`, "correct line 2 of f"},
 		{"addresses of an automatic one", "[uplink]\nkind = \"auto\"\naddresses = \"10.0.0.16/28\"\n", `f:3: uplink.addresses: is not for kind = "auto"`, "the node's own routes say where jobs reach; to say it yourself, take kind = \"macvlan\""},
 		{"what an automatic one alone has", macvlan + "inbound = \"whole-node\"\n", `f:5: uplink.inbound: is not for kind = "macvlan"`, `take kind = "auto"`},
@@ -65,9 +63,6 @@ func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 		{"a network with bits too many", "[uplink]\naddresses = \"10.0.0.17/28\"\n", `f:2: uplink.addresses: "10.0.0.17/28" has bits beyond its length`, "is 10.0.0.16/28 meant?"},
 		{"no range", "[uplink]\naddresses = \"some\"\n", `f:2: uplink.addresses: "some" is not a range of addresses`, `write it like "10.0.0.16-10.0.0.31" or "10.0.0.16/28"`},
 		{"routes without a gateway", macvlan + "routes = [\"0.0.0.0/0\"]\n", "f:1: uplink.gateway: is missing", "set it, or leave routes out"},
-		{"a former kind, whatever else there is", "[uplink]\nkind = \"veth\"\naddresses = \"10.255.0.0/26\"\nmasquerade = false\nroutes = [\"0.0.0.0/0\"]\n", `f:2: uplink.kind: there is no "veth" any more`, `write kind = "auto" and leave out parent, addresses, share, routes and masquerade: jobs then reach what the node reaches`},
-		{"another former kind", "[uplink]\nkind = \"ipvlan\"\nparent = \"eth0\"\n", `f:2: uplink.kind: there is no "ipvlan" any more`, `write kind = "macvlan", or kind = "auto" without parent, addresses, share, gateway and routes`},
-		{"a former key", "[uplink]\nkind = \"auto\"\nmasquerade = true\n", "f:3: uplink.masquerade: means nothing any more", `leave it out: with kind = "auto" jobs leave the node under its own address`},
 		{"a share of nothing", macvlan + "share = 0\n", "f:5: uplink.share: 0 is not from 1 to 65536", "leave the key out if all addresses are this node's"},
 		{"four nameservers", "[uplink]\nnameservers = [\"10.0.0.1\", \"10.0.0.2\", \"10.0.0.3\", \"10.0.0.4\"]\n", "f:2: uplink.nameservers: the resolver takes three, there are 4", "keep three of them"},
 		{"search without nameservers", macvlan + "search = [\"example.org\"]\n", "f:1: uplink.nameservers: is missing", "set it, or leave search out"},

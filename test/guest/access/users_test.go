@@ -325,8 +325,10 @@ func TestAFreeHCAThatAUsersProcessUsesIsPassedOverWhereUsersMayOpenIt(t *testing
 	node := vm.UverbsOf(t, first)
 	vm.Run(t, "chmod 666 /dev/infiniband/"+node)
 	t.Cleanup(func() { vm.Run(t, "chmod 600 /dev/infiniband/"+vm.UverbsOf(t, first)) })
+	vm.Must(t, "prolog", inPartition(900070, "first")) // it gives HCAs their numbers
+	vm.Must(t, "epilog", inPartition(900070, "first"))
 	before := vm.Picture(t)
-	pid := heldIn(t, "stay", "alice", "/proc/1/ns/net", "/dev/infiniband", node)
+	pid := heldIn(t, "stay", "alice", "/proc/1/ns/net", "/dev/infiniband", vm.UverbsOf(t, first))
 	t.Cleanup(func() { ends(t, pid) })
 	isKept(t, first, ofPID(pid))
 	ends(t, pid)

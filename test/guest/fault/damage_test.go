@@ -234,7 +234,7 @@ func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit(t, vm.DamageJournal, func(text []byte) []byte { return reseal(text, `"version":2`, `"version":3`) })
+	edit(t, vm.DamageJournal, func(text []byte) []byte { return reseal(text, `"version":1`, `"version":2`) })
 	for range 2 {
 		out, code := vm.ByHand(t, "epilog", vm.DamageJob)
 		if code != 2 || !strings.Contains(out, "another version: 3") || !strings.Contains(out, "of the version that wrote it") {
@@ -303,19 +303,17 @@ func TestANodeTableOfAnotherVersionStopsProlog(t *testing.T) {
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vm.DamageJob)
-	const layout = "/run/gresnet/node.json"
+	const layout = "/run/gresnet/version"
 	saved, err := os.ReadFile(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit(t, layout, func(text []byte) []byte {
-		return bytes.Replace(text, []byte(`"version": 2`), []byte(`"version": 3`), 1)
-	})
-	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900065 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "state of another version: 3") {
+	edit(t, layout, func([]byte) []byte { return []byte("2\n") })
+	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900065 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "state of another version: 2") {
 		t.Errorf("prolog: exit %d: %s", code, out)
 	}
 	home := vm.Run(t, "rdma dev | wc -l")
-	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "state of another version: 3") {
+	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "state of another version: 2") {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
 	if now := vm.Run(t, "rdma dev | wc -l"); vm.Mode(t) == "exclusive" && now == home {

@@ -102,24 +102,19 @@ func drawVF(r *rand.Rand, roce bool) string {
 	return "vf = {" + strings.Join(has, ", ") + "}\n"
 }
 
-// version is how a node makes VFs and closes device nodes by one version of the programs.
-type version struct{ boot, close string }
-
-var todays = version{"gresnet boot", "gresnet close"}
-
 // closeNodes closes device nodes that were made again, as the packages' rule for udev does.
-func (v version) closeNodes(t *testing.T) {
+func closeNodes(t *testing.T) {
 	t.Helper()
-	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/"+v.close)
+	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 }
 
-// split makes a drawn site's VFs, with settings of the node's own at random, and returns the interfaces
+// splitPFs makes a drawn site's VFs, with settings of the node's own at random, and returns the interfaces
 // that are to get more settings.
-func (v version) split(t *testing.T, r *rand.Rand, s site) (names []string) {
+func splitPFs(t *testing.T, r *rand.Rand, s site) (names []string) {
 	t.Helper()
 	vm.WriteConfig(t, s.config)
-	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/"+v.boot)
-	v.closeNodes(t)
+	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet boot")
+	closeNodes(t)
 	names = append(names, s.moving...)
 	for i, pf := range []string{rocePF, ibPF} {
 		for n := range s.vfs[i] {
@@ -171,14 +166,14 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 	for enough := share(t, vm.Rounds(3, 200)); kills < enough; round++ {
 		r := rand.New(rand.NewPCG(first+uint64(round), 0))
 		s = draw(t, r)
-		names := todays.split(t, r, s)
+		names := splitPFs(t, r, s)
 		drawn := configure(t, r, names)
 		bare := vm.Picture(t)
 		if s.neighbor == "" {
 			kills += killSome(t, r, s.job, bare)
 		} else {
 			vm.Must(t, "prolog", s.neighbor)
-			todays.closeNodes(t) // a move made those of the job's HCAs again
+			closeNodes(t) // a move made those of the job's HCAs again
 			kills += killSome(t, r, s.job, vm.Picture(t))
 			vm.Must(t, "epilog", s.neighbor)
 			if vm.Same(t, bare); t.Failed() {

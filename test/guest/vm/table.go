@@ -10,7 +10,7 @@ import (
 
 const (
 	// entries are the folders of the node's state, and what says that they have it.
-	entries = "node.json hcas numbers shared forwarding quarantine uplinks claims"
+	entries = "version hcas numbers shared forwarding quarantine uplinks claims"
 
 	// ForgetTable has the node forget its HCAs and their numbers, when no job has any.
 	ForgetTable = "(cd /run && mkdir -p gresnet && cd gresnet && rm -rf " + entries + ")"
