@@ -37,7 +37,7 @@ type hookBed struct {
 func newHookBed(t *testing.T, ready, leave string) *hookBed {
 	t.Helper()
 	b := &hookBed{t: t, lease: whole, hooks: config.Hooks{Timeout: 20 * time.Second, Fault: config.FaultJob}}
-	b.node, b.state = lawBed(t)
+	b.node, b.state = apartBed(t)
 	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-") // users can write nowhere above it
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ func TestCheckFailsForHCAsThatAPrologWouldRefuse(t *testing.T) {
 		{"a queueing discipline", "tc qdisc replace dev roce0 root handle 7: htb; tc class add dev roce0 parent 7: classid 7:1 htb rate 1gbit", "tc qdisc del dev roce0 root", "roce0 has "},
 		{"the default route", "ip route add default via 10.N.0.1 dev roce0 metric 4000", "ip route del default metric 4000", "the node's default route needs roce0"},
 		{"NodeAddr", "cp -p /etc/slurm/slurm.conf /tmp/slurm.conf.before; sed -i 's/NodeAddr=[^ ]*/NodeAddr=10.N.0.2/' /etc/slurm/slurm.conf", "cp -p /tmp/slurm.conf.before /etc/slurm/slurm.conf", "roce0 has the address of NodeAddr 10.N.0.2"},
+		{"a route over two HCAs", "ip route add 172.17.0.0/16 nexthop via 10.N.0.1 dev roce0 nexthop dev roce1", "ip route del 172.17.0.0/16", "route 172.17.0.0/16 of roce0 needs roce1, too"},
 		{"a port that is down", "ip link set roce0 down", "ip link set roce0 up", "port 1 is DOWN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
