@@ -24,7 +24,7 @@ func patterns(up bool) []string {
 	like := []string{
 		"gro_flush_timeout", "napi_defer_hard_irqs", "power/control",
 		"queues/rx-*/rps_cpus", "queues/rx-*/rps_flow_cnt",
-		"queues/tx-*/xps_cpus", "queues/tx-*/xps_rxqs", "queues/tx-*/tx_maxrate",
+		"queues/tx-*/xps_cpus", "queues/tx-*/xps_rxqs",
 		"queues/tx-*/byte_queue_limits/limit_min", "queues/tx-*/byte_queue_limits/limit_max",
 		"queues/tx-*/byte_queue_limits/hold_time", "queues/tx-*/byte_queue_limits/stall_thrs",
 	}
