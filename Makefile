@@ -5,7 +5,7 @@ GOFLAGS := -trimpath -tags urfave_cli_no_docs
 BIN := bin
 LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 
-.PHONY: all build arm64 spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-trace bench-build scale lint clean
+.PHONY: all build arm64 spank packages release packages-test packages-test-vm demo model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-trace bench-build scale lint clean
 
 all: build spank
 
@@ -56,11 +56,6 @@ packages-test-vm: $(NFPM)
 demo:
 	test/demo
 
-# The picture in README, from a run of the demo.
-demo-svg:
-	go build -o bin/record ./test/record
-	bin/record -o docs/demo.svg -title 'make demo: a node with four stub HCAs, exclusive mode' -from 'srun --gres=nic:2' -- test/demo exclusive
-
 # Ten minutes: quick units, network namespaces of this kernel, the plugin's harness, and a
 # smoke set in the VM. LIMIT=50m: when it ends at the latest. ENOUGH=40m: when no VM begins any more.
 RUN = go run ./test/run $(if $(LIMIT),-limit $(LIMIT)) $(if $(ENOUGH),-enough $(ENOUGH))
@@ -91,13 +86,6 @@ test-matrix:
 # SCRIPTS="07-openmpi-pmix 19-http": these alone.
 scripts:
 	test/scripts/run $(SCRIPTS)
-
-# The picture of the installation in README, from a run with the packages.
-setup-svg: $(NFPM)
-	packaging/build $(NFPM) dist/test
-	go build -o bin/record ./test/record
-	bin/record -o docs/setup.svg -title 'from the packages to the first job' -from '^== a node with' -- \
-		test/vm/vm run --systemd --mode shared -- $(CURDIR)/packaging/test-node $(CURDIR)/dist/test show
 
 # The models of the protocol, and each law's mutation: minutes, one processor. See test/model/README.md.
 model:

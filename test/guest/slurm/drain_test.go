@@ -34,3 +34,28 @@ func TestSinfoSaysWhyAPrologFailedIfTheSiteWantsThat(t *testing.T) {
 		}
 	})
 }
+
+// Tasks of a job with a lease would run outside of it, if the plugin failed or were not there.
+func TestAJobWithHCAsDoesNotStartWhereSlurmDoesNotRequireThePlugin(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	vm.Slurm(t)
+	before := vm.Picture(t)
+	t.Cleanup(func() { vm.SlurmAnew(t) })
+	for _, edit := range []string{"s/^required/optional/", "d"} {
+		vm.Run(t, "sed -i '"+edit+"' /etc/slurm/plugstack.conf")
+		if out, err := vm.TryAs("alice", "srun echo has run"); err != nil || !strings.Contains(out, "has run") {
+			t.Errorf("%s: a job without HCAs: %v\n%s", edit, err, out)
+		}
+		out, _ := vm.TryAs("alice", "timeout 120 srun -t 1 --gres=nic:1 echo has run")
+		if strings.Contains(out, "has run") {
+			t.Errorf("%s: a job with HCAs runs:\n%s", edit, out)
+		}
+		vm.Eventually(t, "the node is drained", func() bool { return nodeState(t) == "drained" })
+		if log := vm.Run(t, "cat /var/log/slurmd.log"); !strings.Contains(log, "find gresnet's plugin: ") {
+			t.Errorf("%s: slurmd's log does not say why", edit)
+		}
+		vm.Run(t, "scancel -u alice; scontrol update nodename=node1 state=resume")
+		inService(t)
+		vm.Same(t, before)
+	}
+}
