@@ -51,8 +51,15 @@ func (c *Conn) Rename(have *Interface, name string) error {
 		have.Up = false
 	}
 	m := netlink.AppendText(change(have.Index, false, 0), unix.IFLA_IFNAME, name)
-	if err := c.setLink(m); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
+	err := named(c.setLink(m))
+	for tries := 3; errors.Is(err, ErrNameTaken) && tries > 0; tries-- {
+		// udev may have made it an alternative one of this very interface meanwhile.
+		if err = c.awaitName(have.Index, name); err == nil {
+			err = named(c.setLink(m))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
 	}
 	have.Name = name
 	return nil

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gresnet/test/netnstest"
 )
 
@@ -39,6 +41,43 @@ func TestAnInterfaceThatUdevHasRenamedMeanwhileHasItsName(t *testing.T) {
 		return c.ApplyAltNames(i.Index, before.Own, Own{Name: "ibp2s0"})
 	})
 	ns.IP("link show dev ibp2s0")
+}
+
+// TestAnInterfaceIsGivenItsNameThoughUdevMakesItAnAlternativeOneAtThatMoment has somebody else add the name 300 times
+// while the interface is renamed.
+func TestAnInterfaceIsGivenItsNameThoughUdevMakesItAnAlternativeOneAtThatMoment(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add gresnet0 type veth peer name other")
+	begin, added := make(chan int), make(chan bool)
+	go func() {
+		defer close(added)
+		_ = ns.Do(func() error {
+			udev, err := Dial()
+			if err != nil {
+				return err
+			}
+			defer udev.Close()
+			for index := range begin {
+				_ = udev.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND, index, "ibp2s0") // it may be the name already
+				added <- true
+			}
+			return nil
+		})
+	}()
+	onGresnet0(t, ns, func(c *Conn, i Interface) error {
+		defer close(begin)
+		for range 300 {
+			begin <- i.Index
+			if err := c.Rename(&i, "ibp2s0"); err != nil {
+				return err
+			}
+			<-added
+			if err := c.Rename(&i, "gresnet0"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // onGresnet0 calls a function with the interface gresnet0 of a namespace.
