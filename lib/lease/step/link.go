@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/link/address"
 	"gresnet/lib/link/snapshot"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 )
 
@@ -211,6 +212,9 @@ func (s *Link) Do(w *world.World) error {
 				return err
 			}
 		}
+		if err := v.Link.Leave(i); err != nil {
+			return err
+		}
 		if err := v.Link.Move(i.Index, job.FD(), string(s.Name), s.Settings.Up); err != nil {
 			return fmt.Errorf("move %s into the job: %w", i.Name, err)
 		}
@@ -363,9 +367,10 @@ func (s *Link) fetch(w *world.World, v *scan.View) error {
 	if err != nil {
 		return err
 	}
+	left := v.Link.Leave(i)
 	err = v.Link.Return(i.Index, w.Root.FD(), string(s.Name), s.Index)
 	if !errors.Is(err, link.ErrNameTaken) {
-		return err
+		return hint.Join(err, left)
 	}
 	// If it is an alternative name, the interface moves under no name.
 	if err = v.Link.DropAltNames(i.Index); err == nil {
@@ -375,9 +380,9 @@ func (s *Link) fetch(w *world.World, v *scan.View) error {
 		err = v.Link.Return(i.Index, w.Root.FD(), link.FreeName, s.Index)
 	}
 	if errors.Is(err, link.ErrNotFound) {
-		return nil // it went at once, and only its name was refused
+		return left // it went at once, and only its name was refused
 	}
-	return err
+	return hint.Join(err, left)
 }
 
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.

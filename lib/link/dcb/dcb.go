@@ -19,6 +19,7 @@ const (
 
 	ieeeSet = 20 // DCB_CMD_IEEE_SET
 	ieeeGet = 21 // DCB_CMD_IEEE_GET
+	ieeeDel = 27 // DCB_CMD_IEEE_DEL
 
 	attrIfName  = 1  // DCB_ATTR_IFNAME
 	attrIEEE    = 13 // DCB_ATTR_IEEE
@@ -108,15 +109,28 @@ func Apply(r *netlink.Route, name string, want []Priority) error {
 	}
 	// The kernel puts what comes in front of what is there (dcbnl.c:dcb_app_add).
 	slices.Reverse(lack)
-	if err := send(r, name, lack); err != nil {
+	if err := send(r, ieeeSet, name, lack); err != nil {
 		return fmt.Errorf("set the DCB priorities of %s: %w", name, err)
 	}
 	return nil
 }
 
-// send adds entries to the tables.
-func send(r *netlink.Route, name string, list []Priority) error {
-	m := netlink.Append(request(ieeeSet, name), attrIEEE, tablesOf(list))
+// Clear deletes all entries, as a move to another namespace does. That tells the driver nothing, and one may count
+// requests: with mlx5 a port trusts DSCP for ever then (en_dcbnl.c:mlx5e_dcbnl_ieee_delapp).
+func Clear(r *netlink.Route, name string) error {
+	have, err := Read(r, name)
+	if err == nil && len(have) > 0 {
+		err = send(r, ieeeDel, name, have)
+	}
+	if err != nil {
+		return fmt.Errorf("delete the DCB priorities of %s: %w", name, err)
+	}
+	return nil
+}
+
+// send adds entries to the tables, or deletes them.
+func send(r *netlink.Route, command byte, name string, list []Priority) error {
+	m := netlink.Append(request(command, name), attrIEEE, tablesOf(list))
 	answers, err := r.Send(unix.RTM_SETDCB, 0, unix.RTM_SETDCB, m)
 	if err != nil || len(answers) == 0 {
 		return err
@@ -125,7 +139,7 @@ func send(r *netlink.Route, name string, list []Priority) error {
 	if err != nil {
 		return err
 	}
-	// What came of it is the low byte of the kernel's error (dcbnl.c:dcbnl_ieee_set).
+	// What came of it is the low byte of the kernel's error (dcbnl.c:dcbnl_ieee_set, dcbnl_ieee_del).
 	if v := answer.Value(attrIEEE); len(v) == 1 && v[0] != 0 {
 		return syscall.Errno(-int8(v[0]))
 	}

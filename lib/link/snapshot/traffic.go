@@ -1,9 +1,13 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link"
 	"gresnet/lib/link/dcb"
 )
 
@@ -26,4 +30,20 @@ func differPriorities(c *Conn, o comparing) (diff []string, err error) {
 		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m))
 	}
 	return diff, nil
+}
+
+// Leave deletes what a move of the interface takes without telling its driver. It precedes the move, and who has the
+// interface's settings gives that back.
+func (c *Conn) Leave(i link.Interface) error {
+	for {
+		err := dcb.Clear(c.Route, i.Name)
+		if !errors.Is(err, unix.ENODEV) {
+			return err
+		}
+		// DCB knows interfaces by names alone, and udev may just have given this one another.
+		name := i.Name
+		if i, err = c.Get(i.Index); err != nil || i.Name == name {
+			return err
+		}
+	}
 }
