@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/words/config"
@@ -72,6 +74,28 @@ func (k known) add(sys fs.FS, node string) error {
 		return fmt.Errorf("tell udev to close %s: %w", node, err)
 	}
 	return nil
+}
+
+// isRenamed tells whether a device node's HCA was closed under a name that no RDMA device has now. A driver that starts
+// again, after a fault of the firmware say, makes it under a name of the kernel's, and udev gives it its own only
+// after its device nodes have come.
+func (k known) isRenamed(sys fs.FS, node string) (bool, error) {
+	parent, err := sysfs.DeviceOf(sys, node)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	files, err := filepath.Glob(filepath.Join(string(k), parent+":*"))
+	if err != nil || len(files) == 0 {
+		return false, err
+	}
+	now, err := sysfs.AllVerbs(sys)
+	return err == nil && slices.ContainsFunc(files, func(file string) bool {
+		name := strings.TrimPrefix(filepath.Base(file), parent+":")
+		return !slices.ContainsFunc(now, func(o sysfs.Owner) bool { return o.Device == name })
+	}), err
 }
 
 // opened is the file by which udev knows that the site wants all nodes open, and starts no program.

@@ -65,6 +65,9 @@ func (n Nodes) close() error {
 			continue // whoever's HCA it is, nobody but root needs the folder for it
 		}
 		v, err := n.covers(name, known)
+		if err == nil && !v.covered {
+			v.covered, err = told.isRenamed(n.Sys, name)
+		}
 		if err == nil && v.covered {
 			err = errors.Join(Set(path, RootAlone()), told.add(n.Sys, name))
 		}

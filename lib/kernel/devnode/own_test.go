@@ -168,6 +168,44 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 	}
 }
 
+// TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed has a driver make an HCA again, under another name than the site
+// lists.
+func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed(t *testing.T) {
+	sys := func(first string) fstest.MapFS {
+		all := fstest.MapFS{}
+		for i, name := range []string{first, "rocep2s0"} {
+			digit := string(rune('0' + i))
+			pci := "0000:0" + digit + ":00.0"
+			dir := "devices/" + pci + "/infiniband_verbs/uverbs" + digit
+			all[dir+"/ibdev"], all[dir+"/device"] = file(name), link("../../../"+pci)
+			all["class/infiniband_verbs/uverbs"+digit] = link("../../" + dir)
+			all["class/infiniband/"+name+"/node_guid"] = file("0002:c903:0000:010" + digit)
+		}
+		return all
+	}
+	dev, known := deviceFolder(t), filepath.Join(t.TempDir(), "closed")
+	for _, name := range []string{"rocep1s0", "mlx5_0", "rocep1s0"} {
+		for _, node := range []string{"uverbs0", "uverbs1"} {
+			path := filepath.Join(dev, node)
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if err := Make(path, 1, 3, Access{Mode: 0o666}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := Nodes{Config: sitetest.Parse(t, "[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		for node, want := range map[string]fs.FileMode{"uverbs0": 0o600, "uverbs1": 0o666} {
+			if access, err := Stat(filepath.Join(dev, node)); err != nil || fs.FileMode(access.Mode) != want {
+				t.Errorf("while the HCA's name is %s, %s is %o, wanted %o: %v", name, node, access.Mode, want, err)
+			}
+		}
+	}
+}
+
 func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 	sys := fstest.MapFS{}
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
