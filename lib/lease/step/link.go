@@ -350,6 +350,9 @@ func (s *Link) look(w *world.World) error {
 		if err != nil {
 			return err
 		}
+		if s.isRemade(i) {
+			w.Warn(s.Of, fmt.Errorf("%s is another one than the job had: its driver made it again on the node while the job ran, and the job was without it from then on", s.Name))
+		}
 		if i.Name == string(s.Name) {
 			return nil
 		}
@@ -357,6 +360,12 @@ func (s *Link) look(w *world.World) error {
 		// name of another one that is away, which must find it free when it comes home.
 		return v.Link.Park(i)
 	})
+}
+
+// isRemade tells whether a driver has made the interface again since the lease began, after a fault of the firmware say.
+// One that comes home has the index that it had. IPoIB's are made again whenever their RDMA device moves.
+func (s *Link) isRemade(i link.Interface) bool {
+	return !s.Keep && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib"
 }
 
 // fetch brings the interface home from the namespace of the view. If another interface has its name
