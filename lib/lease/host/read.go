@@ -173,9 +173,35 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 	return h, nil
 }
 
+// joined returns why an HCA is not there whose interface is in a bond: mlx5 makes one RDMA device of both functions of a
+// card, a RoCE LAG, and the other function has it (mlx5/core/lag/lag.c:mlx5_do_bond). It returns nil in any other case.
+func joined(v *scan.View, id node.ID) error {
+	own, err := v.Link.OfFunction(id.PCI)
+	if err != nil || own.Master == 0 {
+		return nil
+	}
+	list, err := v.Link.List()
+	if err != nil {
+		return nil
+	}
+	for _, other := range list {
+		if other.Master != own.Master || other.Index == own.Index {
+			continue
+		}
+		if hca, err := v.HCAOf(other.ID); err == nil && hca != (node.ID{}) {
+			err := fmt.Errorf("%s has no RDMA device of its own: its interface %s is in a bond with %s, which has the RDMA device of both (RoCE LAG)", id, own.Name, other.Name)
+			return hint.With(err, "GN867 have the site's list match the HCA of "+other.Name+" alone")
+		}
+	}
+	return nil
+}
+
 // findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.
 func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Device, error) {
 	d, err := v.Find(e.HCA.ID)
+	if lag := joined(v, e.HCA.ID); errors.Is(err, scan.ErrNotFound) && lag != nil {
+		return scan.Device{}, lag
+	}
 	if err != nil {
 		return scan.Device{}, hint.With(err, "GN196 compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
 	}
