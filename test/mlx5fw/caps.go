@@ -120,7 +120,6 @@ func (f *firmware) general() values {
 		// its UARs
 		"cmd_hca_cap.uar_sz":               5, // 32 MiB
 		"cmd_hca_cap.num_of_uars_per_page": 1,
-		"cmd_hca_cap.bf":                   1,
 		"cmd_hca_cap.log_bf_reg_size":      9,
 		"cmd_hca_cap.log_pg_sz":            12,
 		"cmd_hca_cap.device_frequency_mhz": 1000,

@@ -109,8 +109,8 @@ func (f *firmware) accept(listener *net.UnixListener) error {
 }
 
 // control does what is added to a file, a line each: "fail 0" is a fatal fault of the first
-// HCA's firmware, "out 0" and "in 0" pull its cable and put it back. The guest may share the
-// folder, and so do it itself.
+// HCA's firmware, "out 0" and "in 0" pull its cable and put it back, and "show 0" logs its registers. The
+// guest may share the folder, and so do it itself.
 func control(path string, all []*firmware) {
 	for done := 0; ; time.Sleep(50 * time.Millisecond) {
 		text, _ := os.ReadFile(path)
@@ -137,9 +137,10 @@ func order(line string, all []*firmware) error {
 		"fail": f.fail,
 		"out":  func() { f.unplugged = true; f.setCarrier(false) },
 		"in":   func() { f.unplugged = false; f.setCarrier(true) },
+		"show": f.show,
 	}[what]
 	if deed == nil {
-		return fmt.Errorf("%q is none of fail, out and in", line)
+		return fmt.Errorf("%q is none of fail, out, in and show", line)
 	}
 	f.alone(deed)
 	return nil

@@ -1,6 +1,11 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"log"
+	"maps"
+	"slices"
+)
 
 const (
 	regQETC = 0x4005
@@ -30,7 +35,7 @@ var registers = map[int]string{
 func (f *firmware) register(id int, write bool, in, out buffer) int {
 	key := fmt.Sprintf("%#x", id)
 	if id == regQTCT { // one for each priority
-		key += fmt.Sprint(in.get("qtct_reg.prio"))
+		key += fmt.Sprintf("/%d", in.get("qtct_reg.prio"))
 	}
 	kept := f.registers[key]
 	if kept == nil {
@@ -125,6 +130,15 @@ func (f *firmware) register(id int, write bool, in, out buffer) int {
 		out.part("mcqi_reg.data").set("mcqi_version.version", firmwareMajor<<24|firmwareMinor<<16|firmwareSub)
 	}
 	return statusOK
+}
+
+// show logs the registers that the driver has written.
+func (f *firmware) show() {
+	for _, key := range slices.Sorted(maps.Keys(f.registers)) {
+		var id int
+		fmt.Sscanf(key, "%v", &id)
+		log.Printf("%s: register %s %s %x", f.name, key, registers[id], f.registers[key])
+	}
 }
 
 // mergeETS changes what a write of QETC says that it changes of each traffic class: its group,

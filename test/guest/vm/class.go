@@ -31,6 +31,8 @@ const (
 	IGB        // needs a NIC whose VFs carry packets: runs in the VM of --igb alone
 	TwoNodes   // needs two nodes: runs in the VMs of --nodes 2 alone
 	Managed    // needs systemd and network managers: runs in the VM of --systemd alone
+	MLX5       // needs the kernel's own mlx5 driver: runs in the VM of --mlx5 alone
+	OnMLX5     // runs once more in that VM
 	Many       // runs once more in a VM with 16 HCAs
 	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
 
@@ -46,13 +48,13 @@ const (
 const (
 	levels = Smoke | Short | Long
 	// places are shapes of VMs that run only the tests that ask for them.
-	places = PCI | VF | IGB | TwoNodes | Managed
+	places = PCI | VF | IGB | TwoNodes | Managed | MLX5
 )
 
 var classNames = map[string]Class{
 	"Shared": Shared, "Exclusive": Exclusive, "Both": Both, "Either": Either,
 	"Smoke": Smoke, "Short": Short, "Long": Long,
-	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Managed": Managed, "Many": Many, "EverySlurm": EverySlurm,
+	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Managed": Managed, "MLX5": MLX5, "OnMLX5": OnMLX5, "Many": Many, "EverySlurm": EverySlurm,
 }
 
 // check returns why a class is none.
@@ -84,7 +86,7 @@ func Needs(t *testing.T, classes ...Class) {
 	if have == "" {
 		netnstest.Skip(t, "needs the test VM: run it with `make test-vm`")
 	}
-	if shape := class & places; shapeNames[shape] != have {
+	if shape := class & places; shapeNames[shape] != have && (class&OnMLX5 == 0 || have != shapeNames[MLX5]) {
 		netnstest.Skip(t, "needs another VM: test/vm/vm run "+strings.Join(shapeArguments(shape), " "))
 	}
 	if mode := Mode(t); class&Both != Both && modeNames[class&Both] != mode {
@@ -93,14 +95,14 @@ func Needs(t *testing.T, classes ...Class) {
 }
 
 // shapeNames are the values of GRESNET_VM that test/vm/guest-init sets.
-var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes", Managed: "systemd"}
+var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes", Managed: "systemd", MLX5: "mlx5"}
 
 var modeNames = map[Class]string{Shared: "shared", Exclusive: "exclusive"}
 
 // String names the parts of a class.
 func (c Class) String() string {
 	var names []string
-	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Managed", "Many", "EverySlurm"} {
+	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Managed", "MLX5", "OnMLX5", "Many", "EverySlurm"} {
 		if c&classNames[name] != 0 {
 			names = append(names, name)
 		}

@@ -55,9 +55,12 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 
 // lanes returns all that a part may have.
 func (p part) lanes() (all []Lane) {
-	shapes, levels := []Class{0, PCI, VF}, Smoke|Short
+	shapes, levels := []Class{0, PCI, VF, MLX5}, Smoke|Short
 	if len(p.kernels) > 1 { // the tests that take long
-		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, Many}, levels|Long
+		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, MLX5, Many}, levels|Long
+	}
+	if p.arch != "" {
+		shapes = []Class{0} // QEMU has the other devices for this machine's architecture alone
 	}
 	all = lanes(levels, p.suites, p.kernels, shapes...)
 	if p.mode != 0 {

@@ -11,7 +11,7 @@ type Lane struct {
 	Suite  string // Debian release of the user space
 	Kernel string // series of the kernel
 	Mode   Class  // Shared or Exclusive
-	Shape  Class  // PCI, VF, IGB, TwoNodes, Managed, Many, or 0 for one node with four HCAs
+	Shape  Class  // PCI, VF, IGB, TwoNodes, Managed, MLX5, Many, or 0 for one node with four HCAs
 	Levels Class  // the tests of these levels
 	Only   Class  // if set, of these only the tests whose class has this: EverySlurm
 	Arch   string // of the guest, if it is not this machine's: arm64
@@ -23,8 +23,11 @@ func (l Lane) Runs(c Class) bool {
 	if c&sameInBoth != 0 && l.Levels&Long == 0 {
 		fits = fits && l.Mode == Exclusive
 	}
-	if l.Shape == Many {
+	switch l.Shape {
+	case Many:
 		return fits && c&Many != 0
+	case MLX5:
+		return fits && c&(MLX5|OnMLX5) != 0
 	}
 	return fits && c&places == l.Shape
 }
@@ -59,6 +62,8 @@ func shapeArguments(shape Class) []string {
 		return []string{"--nodes", "2", "--hca", "roce=2"}
 	case Managed:
 		return []string{"--systemd", "--root", managersRoot, "--mem", "3G", "--hca", "roce=2,ib=2"}
+	case MLX5:
+		return []string{"--mlx5", "roce=1,pairs=1,ib=2"}
 	case Many:
 		return []string{"--hca", "roce=12,ib=4"}
 	default:
@@ -70,8 +75,10 @@ func shapeArguments(shape Class) []string {
 func (l Lane) Image() []string {
 	arguments := append([]string{"build"}, l.images()...)
 	switch l.Shape {
-	case IGB:
-		return append(arguments, "--igb") // which takes another QEMU
+	case IGB: // it and the next take another QEMU
+		return append(arguments, "--igb")
+	case MLX5:
+		return append(arguments, shapeArguments(MLX5)...)
 	case Managed:
 		return append(arguments, "--root", managersRoot)
 	}
@@ -99,10 +106,10 @@ var (
 
 // Runs are the lanes of each run, by its name.
 var Runs = map[string][]Lane{
-	"test":        in(Exclusive, lanes(Smoke, suites[:1], kernels[:1], 0)),
-	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF),
-	"rest":        slices.Concat(lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), in(Shared, lanes(Smoke, suites[:1], kernels[:1], 0))), // what CI runs after `make test`
-	"test-long":   slices.Concat(lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed), onArm64(lanes(Smoke, suites[:1], kernels[:1], 0))),
+	"test":        in(Exclusive, lanes(Smoke, suites[:1], kernels[:1], 0, MLX5)),
+	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF, MLX5),
+	"rest":        slices.Concat(lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), in(Shared, lanes(Smoke, suites[:1], kernels[:1], 0, MLX5))), // what CI runs after `make test`
+	"test-long":   slices.Concat(lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed, MLX5), onArm64(lanes(Smoke, suites[:1], kernels[:1], 0))),
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
 

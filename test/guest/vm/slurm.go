@@ -88,7 +88,7 @@ fi
 // GiveAddresses gives what is missing of what the interfaces have.
 const GiveAddresses = `
 n=1
-for i in $(ls /sys/class/net | grep -E '^(roce|ib)'); do
+for i in $(ls /sys/class/net | grep -E '^(roce|ib|en.*np)'); do
 	ip link set $i up
 	ip addr replace 10.$n.0.2/24 dev $i
 	ip addr replace 10.$n.0.9/24 dev $i
@@ -97,7 +97,7 @@ for i in $(ls /sys/class/net | grep -E '^(roce|ib)'); do
 	ip -6 route replace fd01:$n::/64 via fd00:$n::1 dev $i metric 77 proto static
 	n=$((n + 1))
 done
-for i in $(ls /sys/class/net | grep ^roce); do ip link set $i mtu 9000; done
+for i in $(ls /sys/class/net | grep -E '^(roce|en.*np)'); do ip link set $i mtu 9000; done
 while ip -6 addr | grep -q tentative; do sleep 0.1; done
 `
 
