@@ -194,7 +194,7 @@ func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := Nodes{Config: sitetest.Parse(t, "[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
+		n := Nodes{Config: sitetest.Parse(t, "[access]\nhost = \"closed\"\n[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
