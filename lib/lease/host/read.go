@@ -190,7 +190,7 @@ func joined(v *scan.View, id node.ID) error {
 		}
 		if hca, err := v.HCAOf(other.ID); err == nil && hca != (node.ID{}) {
 			err := fmt.Errorf("%s has no RDMA device of its own: its interface %s is in a bond with %s, which has the RDMA device of both (RoCE LAG)", id, own.Name, other.Name)
-			return hint.With(err, "GN867 have the site's list match the HCA of "+other.Name+" alone")
+			return hint.With(err, "GN868 have the site's list match the HCA of "+other.Name+" alone")
 		}
 	}
 	return nil
