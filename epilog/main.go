@@ -7,8 +7,6 @@ import (
 	"context"
 	"os"
 
-	"gresnet/lib/hca/source"
-	"gresnet/lib/kernel/detach"
 	"gresnet/lib/lease"
 	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
@@ -56,25 +54,9 @@ func restore(w *cli.World, f cli.Flags) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	cfg, behind, dir := w.Lenient(f), f.Bool(cli.Behind), state.Dir(f.String("state"))
-	// With deadline.epilog_behind, which is off by default, a second program goes on and slurmd need not wait. A job
-	// without a lease pays for none.
-	if cfg.Deadline.Behind && run != nil && !behind && dir.Lease(j.ID).Exists() && detach.Behind("--"+cli.Behind) == nil {
-		return nil
-	}
-	ctx := context.Background()
-	err = w.OnNode(f, cfg, "epilog", func(n *lease.Host) error {
-		if !behind {
-			return n.Restore(ctx, j.ID, run)
-		}
-		n.Alone = detach.Back()
-		err := n.Restore(ctx, j.ID, run)
-		j.Node, j.Conf = n.Slurm.Name, n.Slurm.Conf
-		if err := source.Drain(ctx, cfg.Slurm, j, err); err != nil {
-			n.Notice(j.ID, "%s", err)
-		}
-		return err
+	err = w.OnNode(f, w.Lenient(f), "epilog", func(n *lease.Host) error {
+		return n.Restore(context.Background(), j.ID, run)
 	})
-	w.Sign(err, sign.Last(dir, w.SignOf(j, err)))
+	w.Sign(err, sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
 	return err
 }

@@ -39,9 +39,6 @@ var (
 // Host is the node that leases are taken on.
 type Host struct {
 	*host.Host
-
-	// Alone is called, unless it is nil, when Restore has the job's lock.
-	Alone func() error
 }
 
 // On is a node that leases are taken on.

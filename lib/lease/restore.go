@@ -38,11 +38,6 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 
 // restoreLocked does what Restore does with the job's lock. The epilog began at begun.
 func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun time.Time) error {
-	if n.Alone != nil {
-		if err := n.Alone(); err != nil {
-			n.Notice(id, "slurmd waits for this epilog: %s", err)
-		}
-	}
 	l, err := n.open(ctx, id)
 	if errors.Is(err, opened.ErrNone) {
 		return n.restoreWithoutLease(ctx, id, run)

@@ -18,7 +18,7 @@ beginning of a drained node's reason. In a message … stands for what the
 program fills in. Without an id it lists all messages.
 
 Examples:
-  gresnet explain GN012
+  gresnet explain GN009
   gresnet explain | grep -i overlay`,
 		Action: func(c *urfave.Context) error { return explain.Print(w.Stdout, c.Args().Slice()) },
 	}

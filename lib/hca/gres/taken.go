@@ -78,7 +78,7 @@ func (t *Taken) Unwrap() error { return t.cause }
 // GRES itself, the GPUs that it hangs on, or all of the node.
 func (w Want) counted() bool {
 	switch w.Source {
-	case config.Fixed, config.File, config.Program:
+	case config.Fixed, config.Program:
 		return false
 	}
 	return true

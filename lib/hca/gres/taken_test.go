@@ -14,7 +14,7 @@ import (
 // is used, and where it is short of what users use, that is no fault of the node's.
 func TestWhatUsersUseNoJobGetsAndIsNeverTheNodesFault(t *testing.T) {
 	var wants []gres.Want
-	for _, source := range []string{"gpu", "node", "policy", "file", "program", "scontrol"} {
+	for _, source := range []string{"gpu", "node", "policy", "program", "scontrol"} {
 		for count := 1; count <= 4; count++ {
 			wants = append(wants, gres.Want{Gres: "nic", Count: count, Source: source})
 		}

@@ -86,8 +86,8 @@ func TestChooseTellsWhoseFaultItIs(t *testing.T) {
 	}{
 		{"an index beyond the mapping by policy", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "policy"}, true,
 			"nic:2(IDX:2,4), which source policy says the job has: this node has no nic 4; " + has},
-		{"a count beyond the mapping by file", gres.Want{Gres: "nic", Count: 5, Source: "file"}, true,
-			"nic:5, which source file says the job has: this node has 4; " + has},
+		{"a count beyond the mapping by program", gres.Want{Gres: "nic", Count: 5, Source: "program"}, true,
+			"nic:5, which source program says the job has: this node has 4; " + has},
 		{"a GRES that the mapping lacks", gres.Want{Gres: "ib", Count: 1, Source: "scontrol"}, true,
 			"ib:1, which source scontrol says the job has: this node has no such GRES; " + has},
 		{"a type that the mapping lacks", gres.Want{Gres: "hca", Type: "y", Count: 1, Source: "scontrol"}, true,
@@ -129,8 +129,8 @@ func TestCountsThatTogetherAreBeyondWhatTheNodeHas(t *testing.T) {
 		return err
 	}
 	const why = "this node has 3, and 2 of them are counted for the job already; it has nic 0-2"
-	sitetest.Refusal(t, two("file"), "nic:b:2, which source file says the job has: "+why)
-	sitetest.Refusal(t, two("file", 2), "nic:b:2, which source file says the job has: "+why)
+	sitetest.Refusal(t, two("program"), "nic:b:2, which source program says the job has: "+why)
+	sitetest.Refusal(t, two("program", 2), "nic:b:2, which source program says the job has: "+why)
 	sitetest.Fault(t, two("scontrol"), "choose nic:b:2, which Slurm gave the job: "+why)
 }
 
@@ -148,8 +148,8 @@ func TestWhatOthersHoldOrIsQuarantinedIsTheJobsFault(t *testing.T) {
 			"nic:4, which source scontrol says the job has: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
 		{"a count by policy", gres.Want{Gres: "nic", Count: 4, Source: "policy"}, []int{1}, nil, gres.HeldByJobs,
 			"nic:4, which source policy says the job has: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
-		{"a count by file, an HCA of which is sick", gres.Want{Gres: "nic", Count: 4, Source: "file"}, nil, []int{2}, gres.Quarantined,
-			"nic:4, which source file says the job has: 3 of 4 are free here; mlx5_2 (nic 2): " + sick, 1},
+		{"a count by program, an HCA of which is sick", gres.Want{Gres: "nic", Count: 4, Source: "program"}, nil, []int{2}, gres.Quarantined,
+			"nic:4, which source program says the job has: 3 of 4 are free here; mlx5_2 (nic 2): " + sick, 1},
 		{"a count by program that would not do with the sick one, either", gres.Want{Gres: "nic", Count: 4, Source: "program"}, []int{1}, []int{2}, gres.HeldByJobs,
 			"nic:4, which source program says the job has: 2 of 4 are free here; mlx5_1 (nic 1): " + one + "; mlx5_2 (nic 2): " + sick, 2},
 		{"an index of Slurm's", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "scontrol"}, []int{1}, nil, gres.HeldByJobs,

@@ -1,5 +1,5 @@
 // Package source says what a job is entitled to, by asking what a site has
-// named: the job's GPUs, its policies, its own files and programs, slurmctld.
+// named: the job's GPUs, its policies, its own programs, slurmctld.
 //
 // There are two kinds of errors. A *gres.Refusal is the job's fault: the job
 // gets nothing, and the node is well. Every other error is the node's or the site's.
@@ -141,8 +141,6 @@ func open(name string, cfg config.Config, local Local) (source, error) {
 		return nodeSource{local}, nil
 	case config.Fixed:
 		return policySource{cfg.Policies}, nil
-	case config.File:
-		return fileSource{template: cfg.Slurm.File, names: cfg.Slurm.Gres}, nil
 	case config.Program:
 		return programSource{program: cfg.Slurm.Program, names: cfg.Slurm.Gres, timeout: cfg.Slurm.Timeout}, nil
 	case config.Scontrol:

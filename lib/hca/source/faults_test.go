@@ -24,11 +24,11 @@ import (
 // faults are the rows of the table in docs/configuration.md: what is wrong,
 // and what comes of it.
 var faults = map[string]func(t *testing.T) []error{
-	"an index that the node does not have, by source `policy`, `file` or `program`": func(*testing.T) []error {
-		return wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "policy", "file", "program")
+	"an index that the node does not have, by source `policy` or `program`": func(*testing.T) []error {
+		return wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "policy", "program")
 	},
-	"a count beyond what the node has, by source `policy`, `file` or `program`": func(*testing.T) []error {
-		return wanted(gres.Want{Gres: "nic", Count: 3}, "policy", "file", "program")
+	"a count beyond what the node has, by source `policy` or `program`": func(*testing.T) []error {
+		return wanted(gres.Want{Gres: "nic", Count: 3}, "policy", "program")
 	},
 	"an index or a count from `scontrol` beyond what the node has": func(*testing.T) []error {
 		return append(wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "scontrol"), wanted(gres.Want{Gres: "nic", Count: 3}, "scontrol")...)
@@ -38,13 +38,13 @@ var faults = map[string]func(t *testing.T) []error{
 		return []error{err}
 	},
 	"a type that the mapping does not have": func(*testing.T) []error {
-		return wanted(gres.Want{Gres: "nic", Type: "edr", Count: 1}, "policy", "file", "program", "scontrol")
+		return wanted(gres.Want{Gres: "nic", Type: "edr", Count: 1}, "policy", "program", "scontrol")
 	},
 	"a GRES of `slurm.gres` that no HCA of this node has, if the node has others": func(*testing.T) []error {
-		return wanted(gres.Want{Gres: "hca", Count: 1}, "policy", "file", "program", "scontrol")
+		return wanted(gres.Want{Gres: "hca", Count: 1}, "policy", "program", "scontrol")
 	},
 	"HCAs that another job holds, by any source": func(*testing.T) (errs []error) {
-		errs = fromEach("held", "gpu", "node", "scontrol", "policy", "file", "program")
+		errs = fromEach("held", "gpu", "node", "scontrol", "policy", "program")
 		for _, err := range fromEach("held", "gpu", "node") { // shards, MPS
 			var taken *gres.Taken
 			errors.As(err, &taken)
@@ -61,9 +61,9 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := askScontrol(program, time.Minute)
 		return []error{err}
 	},
-	"too few HCAs, if a quarantined one would be enough": func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
+	"too few HCAs, if a quarantined one would be enough": func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "program") },
 	"HCAs that no job has, but a user's process uses, by any source": func(*testing.T) []error {
-		return fromEach("used", "gpu", "node", "scontrol", "policy", "file", "program")
+		return fromEach("used", "gpu", "node", "scontrol", "policy", "program")
 	},
 	"a type for which Slurm and the mapping have different indices": func(*testing.T) []error {
 		return chosen("held", gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}})
@@ -132,8 +132,8 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := askScontrol("/no/such/scontrol", time.Second)
 		return append(answered(t, "echo 'unable to status file /etc/slurm/slurm.conf' >&2\nexit 1\n"), err)
 	},
-	"a file or program that others than root may write":      func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
-	"a file or program with a text that gresnet cannot read": func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
+	"a program that others than root may write":      func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
+	"a program with a text that gresnet cannot read": func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
 }
 
 // chosen chooses on a node of two HCAs. The first is held, sick, or used by a user.
@@ -186,13 +186,12 @@ func answeredIn(t *testing.T, most time.Duration, script string) []error {
 	return []error{err}
 }
 
-// siteSays returns what comes of a text as the site's file, and as its program.
+// siteSays returns what comes of a text of the site's program.
 func siteSays(t *testing.T, text string, mode os.FileMode) []error {
 	path := filepath.Join(rootsFolder(t), "4711")
 	write(t, path, "#!/bin/sh\n"+text, mode)
-	_, _, fromProgram := askProgram(path)
-	_, _, fromFile := askFile(filepath.Dir(path) + "/%j")
-	return []error{fromProgram, fromFile}
+	_, _, err := askProgram(path)
+	return []error{err}
 }
 
 func TestFaultsAreWhoseTheDocumentationSays(t *testing.T) {

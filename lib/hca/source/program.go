@@ -2,8 +2,10 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"gresnet/lib/hca/gres"
@@ -16,13 +18,16 @@ import (
 
 // programSource answers with what a program of the site's says. The program
 // gets the job's id as its argument and what slurmd says of the job in its
-// environment; it prints what a file would have, or nothing if it does not know
-// the job.
+// environment; it prints a GRES on each line, or the one line "none", or nothing
+// if it does not know the job.
 type programSource struct {
 	program string
 	names   []string
 	timeout time.Duration
 }
+
+// maxEntitlement bounds what a site's program may say.
+const maxEntitlement = 64 << 10
 
 func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	start := time.Now()
@@ -55,6 +60,31 @@ func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
 	defer cancel()
 	id := strconv.FormatUint(uint64(j.ID), 10)
 	return program.Program{Path: s.program, Args: []string{id}, Env: Environment(j), Max: maxEntitlement}.Run(ctx)
+}
+
+func describeWants(wants []gres.Want) string {
+	if len(wants) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(wants))
+	for i, w := range wants {
+		texts[i] = w.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// parseEntitlement parses what a site's program says: a GRES on each line, or
+// the one line "none". It must end with a line's end, so that half of it is never
+// taken for the whole.
+func parseEntitlement(text string, names []string, source string) ([]gres.Want, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	switch {
+	case !whole:
+		return nil, errors.New("it does not end with a line's end: it is cut off")
+	case body == "none":
+		return nil, nil
+	}
+	return gres.ParseRequest(strings.ReplaceAll(body, "\n", ","), names, source)
 }
 
 // CheckProgram tells whether the site's program can be asked.

@@ -23,9 +23,6 @@ func (g given) String(name string) string {
 func (g given) Bool(name string) bool  { return g.IsSet(name) }
 func (g given) IsSet(name string) bool { _, is := g[name]; return is }
 
-// Behind is the flag, which help does not list, of the run that goes on when slurmd's has ended.
-const Behind = "behind"
-
 // ServeSlurmd runs a program that slurmd calls and returns its exit code. The program knows --config,
 // --state and --trace, and says with --help and --version what it is.
 func (w *World) ServeSlurmd(name, about string, call func(Flags) error) int {
@@ -76,7 +73,7 @@ func parse(args []string) (flags given, known bool) {
 		case "h", "help", "v", "version":
 			name = map[string]string{"h": "help", "v": "version"}[name[:1]]
 			fallthrough
-		case "trace", Behind:
+		case "trace":
 			if joined {
 				return nil, false
 			}

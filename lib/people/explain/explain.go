@@ -42,7 +42,7 @@ func Print(w io.Writer, ids []string) error {
 // of returns the text for an id.
 func of(id string) (string, error) {
 	if !isID.MatchString(id) {
-		return "", hint.With(fmt.Errorf("explain %q: it is not an id", id), "GN833 ids are at the ends of lines, like GN012")
+		return "", hint.With(fmt.Errorf("explain %q: it is not an id", id), "GN833 ids are at the ends of lines, like GN009")
 	}
 	var text strings.Builder
 	title := ""

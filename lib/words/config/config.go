@@ -45,8 +45,6 @@ type Config struct {
 type Deadline struct {
 	Prolog time.Duration // half of it is kept for undoing what was begun
 	Epilog time.Duration // what is left then stays in the journal
-	// Behind has slurmd go on while the epilog works.
-	Behind bool
 }
 
 // The sources that may say what a job is entitled to.
@@ -54,13 +52,12 @@ const (
 	GPU      = "gpu"      // SLURM_JOB_GPUS, and the HCAs that serve them
 	Node     = "node"     // a job that has the node to itself has all of its HCAs
 	Fixed    = "policy"   // the tables [[policy]]
-	File     = "file"     // a file per job that the site writes
 	Program  = "program"  // a program of the site's
 	Scontrol = "scontrol" // scontrol show resources, or show job -d
 )
 
 // allSources returns all of them.
-func allSources() []string { return []string{GPU, Node, Fixed, File, Program, Scontrol} }
+func allSources() []string { return []string{GPU, Node, Fixed, Program, Scontrol} }
 
 // What becomes of an HCA of whose GPUs a job has a part.
 const (
@@ -81,7 +78,6 @@ type Slurm struct {
 	Partial  string   // PartialNone or PartialFirst
 	Index    string   // IndexSlurm or IndexNear
 	Scontrol string   // path of the program; empty: look in the usual places
-	File     Template // path of the file of source "file"
 	Program  string   // path of the program of source "program"
 	// DrainReason has a prolog that fails tell slurmctld why.
 	DrainReason bool

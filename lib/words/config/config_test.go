@@ -212,7 +212,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"syntax with CRLF", "[slurm]\r\ngres = \"x\r\n\r\n", `f:2: strings cannot contain newlines`, "correct line 2 of f"},
 		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
-		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason, index"},
+		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, program, timeout, drain_reason, index"},
 		{"level that there is not", "[log]\nlevel = \"debug\"\n", `f:2: log.level: "debug" is not one of "warning", "notice", "info"`, "correct line 2 of f"},
 		{"accounting that is not to be found", "[accounting]\nfile = \"jobs.jsonl\"\n", `f:2: accounting.file: "jobs.jsonl" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
 		{"accounting that is elsewhere", "[accounting]\nfile = \"/var/../jobs\"\n", `f:2: accounting.file: "/var/../jobs" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
@@ -222,7 +222,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"key of two other tables, before any", "kind = \"auto\"\n", `f:1: unknown key "kind"`, `is "overlay.kind" or "uplink.kind" meant?`},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
-		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason, index"},
+		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, program, timeout, drain_reason, index"},
 		{"unknown key of the second entry", entry + "[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_1\"\n\"inter face\" = 1\n", `f:7: unknown key "hca.inter face"`, `is "hca.interface" meant?`},
 		{"unknown key in an inline table", "hca = [\n  {index = 0, match = \"rdma=a\"},\n  {indx = 0, match = \"rdma=b\"},\n]\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"table is a value", "slurm = 1\n", `f:1: slurm: is not a table, [slurm]`, "correct line 1 of f"},
@@ -234,8 +234,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"gres twice", "[slurm]\ngres = [\"nic\", \"nic\"]\n", `f:2: slurm.gres: "nic" is there twice`, "correct line 2 of f"},
 		{"gres with a type", "[slurm]\ngres = [\"nic:mlx5\"]\n", `f:2: slurm.gres: "nic:mlx5" is no name of a GRES`, "use letters, digits, and _ - ."},
 		{"empty name", "[slurm]\ngres = [\"\"]\n", `f:2: slurm.gres: "" is not 1 to 64 characters long`, "correct line 2 of f"},
-		{"unknown source", "[slurm]\nsource = [\"gpu\", \"oracle\"]\n", `f:2: slurm.source: unknown source "oracle"`, `sources are "gpu", "node", "policy", "file", "program", "scontrol"`},
-		{"no source", "[slurm]\nsource = []\n", `f:2: slurm.source: the list is empty`, `sources are "gpu", "node", "policy", "file", "program", "scontrol"`},
+		{"unknown source", "[slurm]\nsource = [\"gpu\", \"oracle\"]\n", `f:2: slurm.source: unknown source "oracle"`, `sources are "gpu", "node", "policy", "program", "scontrol"`},
+		{"no source", "[slurm]\nsource = []\n", `f:2: slurm.source: the list is empty`, `sources are "gpu", "node", "policy", "program", "scontrol"`},
 		{"partial", "[slurm]\npartial = \"all\"\n", `f:2: slurm.partial: "all" is not one of "none", "first"`, "correct line 2 of f"},
 		{"index", "[slurm]\nindex = \"far\"\n", `f:2: slurm.index: "far" is not one of "slurm", "near"`, "correct line 2 of f"},
 		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
@@ -300,13 +300,9 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"node of no kind", entry + "node = \"give\"\n", `f:4: hca.node: "give" is not one of "keep", "take"`, "correct line 4 of f"},
 		{"interface of no kind", entry + "interface = \"macvlan\"\n", `f:4: hca.interface: "macvlan" is not one of "move", "keep"`, "correct line 4 of f"},
 		{"policy without tables", "[slurm]\nsource = [\"policy\"]\n", `f:2: slurm.source: source "policy" has nothing to read`, "add a [[policy]], or leave it out of slurm.source"},
-		{"file without a path", "[slurm]\nsource = [\"file\"]\n", `f:2: slurm.source: source "file" has nothing to read`, `set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
+		{"source that went", "[slurm]\nsource = [\"file\"]\n", `f:2: slurm.source: unknown source "file"`, `sources are "gpu", "node", "policy", "program", "scontrol"`},
+		{"deadline that went", "[deadline]\nepilog_behind = true\n", `f:2: unknown key "deadline.epilog_behind"`, "known keys are prolog, epilog"},
 		{"program without a path", "[slurm]\nsource = [\"gpu\", \"program\"]\n", `f:2: slurm.source: source "program" has nothing to read`, "set slurm.program to the program's path"},
-		{"file that is relative", "[slurm]\nfile = \"jobs/%j\"\n", `f:2: slurm.file: "jobs/%j" is not an absolute path without dots`, templateHint},
-		{"file that climbs", "[slurm]\nfile = \"/var/../jobs/%j\"\n", `f:2: slurm.file: "/var/../jobs/%j" is not an absolute path without dots`, templateHint},
-		{"file of all jobs", "[slurm]\nfile = \"/var/jobs/%%j\"\n", `f:2: slurm.file: "/var/jobs/%%j" is one file for all jobs`, templateHint},
-		{"file of all jobs, and the source that reads it", "[slurm]\nsource = [\"file\"]\nfile = \"/var/jobs/job\"\n", `f:3: slurm.file: "/var/jobs/job" is one file for all jobs`, templateHint},
-		{"file with another letter", "[slurm]\nfile = \"/var/jobs/%j.%x\"\n", `f:2: slurm.file: "/var/jobs/%j.%x" has a % that stands for nothing`, templateHint},
 		{"program without its path", "[slurm]\nprogram = \"hcas\"\n", `f:2: slurm.program: "hcas" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
 		{"policies for isolation alone, and the source that reads others", "[slurm]\nsource = [\"policy\"]\n[[policy]]\nisolation = \"devices\"\n", `f:2: slurm.source: source "policy" has nothing to read`, "add a [[policy]], or leave it out of slurm.source"},
 		{"policy of another isolation", "[[policy]]\ncount = 1\nisolation = \"none\"\n", `f:3: policy.isolation: "none" is not one of "network", "devices"`, "correct line 3 of f"},
@@ -346,8 +342,7 @@ func refuses(t *testing.T, all []mistake) {
 }
 
 const (
-	templateHint = `write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
-	policyHint   = "give count or indices, not both; count = 0 gives nothing"
+	policyHint = "give count or indices, not both; count = 0 gives nothing"
 )
 
 func TestPolicies(t *testing.T) {
@@ -398,23 +393,6 @@ func TestAPolicyMayDecideIsolationAlone(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(c.Policies, want) || c.Access.Isolation != config.IsolateDevices {
 		t.Errorf("got %+v and %q, %v,\nwant %+v", c.Policies, c.Access.Isolation, err, want)
-	}
-}
-
-func TestTemplateNamesAJobsFile(t *testing.T) {
-	for text, want := range map[string]string{
-		"/run/jobs/%j":             "/run/jobs/4711",
-		"/run/%n/%u/%j.%r":         "/run/node1/1000/4711.2",
-		"/run/100%%/%j%%j":         "/run/100%/4711%j",
-		"/var/lib/x/%j/%j/entitle": "/var/lib/x/4711/4711/entitle",
-	} {
-		template, err := config.ParseTemplate(text)
-		if err != nil {
-			t.Errorf("%q: %v", text, err)
-		}
-		if got := template.Path(4711, 2, 1000, "node1"); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
 	}
 }
 

@@ -1,7 +1,4 @@
 package config
 
-// The tests parse words without a file around them.
-var (
-	ParseMatch    = parseMatch
-	ParseTemplate = parseTemplate
-)
+// ParseMatch parses words without a file around them.
+var ParseMatch = parseMatch

@@ -72,8 +72,6 @@ func (s *Slurm) read(t document.Table) {
 		"partial",
 		// | path of `scontrol`, if it is not in the usual places
 		"scontrol",
-		// | path of a file for each job, for source `file`
-		"file",
 		// | path of a program of the site's, for source `program`
 		"program",
 		// `"50s"` | how long `scontrol`, or the site's program, may take, all tries together: 100ms to
@@ -101,11 +99,6 @@ func (s *Slurm) read(t document.Table) {
 	s.DrainReason, _ = document.Value[bool](t, "drain_reason", "true or false")
 	s.Scontrol = readPath(t, "scontrol")
 	s.Program = readPath(t, "program")
-	if text, there := t.Text("file"); there {
-		template, err := parseTemplate(text)
-		s.File = template
-		t.Check("file", err)
-	}
 	readTime(t, "timeout", &s.Timeout, minTimeout, maxTimeout)
 }
 
@@ -118,12 +111,7 @@ func (d *Deadline) read(t document.Table) {
 		// sweep of the job, the rest to undo. The longer of this and what it was when the job began holds.
 		// What is left stays in the journal, and the next run goes on
 		"epilog",
-		// `false` | `true`: slurmd goes on once an epilog has the job's lock; a prolog that wants its HCAs
-		// waits. If the epilog fails, no job gets them, and the node is drained only with
-		// `slurm.drain_reason`. Such an epilog logs to the journal alone
-		"epilog_behind",
 	)
-	d.Behind, _ = document.Value[bool](t, "epilog_behind", "true or false")
 	readTime(t, "prolog", &d.Prolog, minDeadline, maxDeadline)
 	readTime(t, "epilog", &d.Epilog, minDeadline, maxDeadline)
 }
@@ -289,7 +277,6 @@ func (c *Config) checkSources(root document.Table) {
 		hint string
 	}{
 		{Fixed, slices.ContainsFunc(c.Policies, func(p Policy) bool { return !p.Silent }), "GN011 add a [[policy]], or leave it out of slurm.source"},
-		{File, slurm.Has("file"), `GN012 set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
 		{Program, slurm.Has("program"), "GN013 set slurm.program to the program's path"},
 	} {
 		if slices.Contains(c.Slurm.Source, s.name) && !s.has {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -53,98 +52,84 @@ func askSite(name string, change func(*config.Slurm)) ([]gres.Want, []string, er
 	return source.Ask(context.Background(), j, cfg, source.Local{})
 }
 
-func askFile(path string) ([]gres.Want, []string, error) {
-	return askSite("file", func(s *config.Slurm) { s.File = config.Template(path) })
+// askThatSays asks a program that prints a text.
+func askThatSays(t *testing.T, path, text string) ([]gres.Want, []string, error) {
+	t.Helper()
+	write(t, path+".says", text, 0o644)
+	write(t, path, "#!/bin/sh\nexec cat "+path+".says\n", 0o755)
+	return askProgram(path)
 }
 
-func TestFileSaysWhatAJobGets(t *testing.T) {
-	dir := rootsFolder(t)
+func TestAProgramSaysInSeveralFormsWhatAJobGets(t *testing.T) {
+	path := filepath.Join(rootsFolder(t), "hcas")
 	for _, c := range []struct {
 		text string
 		want []gres.Want
 	}{
 		{"none\n", nil},
 		{"nic\n", []gres.Want{{Gres: "nic", Count: 1}}},
-		{"nic:2\n", []gres.Want{{Gres: "nic", Count: 2}}},
 		{"nic:mlx5\n", []gres.Want{{Gres: "nic", Type: "mlx5", Count: 1}}},
 		{"nic:mlx5:2\nhca:1(IDX:3)\n", []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2}, {Gres: "hca", Indices: []int{3}}}},
 		{"nic:3(IDX:0-1,5)\nhca(CNT:2)\n", []gres.Want{{Gres: "nic", Indices: []int{0, 1, 5}}, {Gres: "hca", Count: 2}}},
 	} {
-		write(t, filepath.Join(dir, "4711"), c.text, 0o644)
-		wants, notes, err := askFile(dir + "/%j")
+		wants, _, err := askThatSays(t, path, c.text)
 		for i := range c.want {
-			c.want[i].Source = "file"
+			c.want[i].Source = "program"
 		}
 		if err != nil || !reflect.DeepEqual(wants, c.want) {
 			t.Errorf("%q is %+v, %v, want %+v", c.text, wants, err, c.want)
 		}
-		if len(notes) != 1 || !strings.HasPrefix(notes[0], dir+"/4711 says ") {
-			t.Errorf("notes %q", notes)
-		}
 	}
 }
 
-func TestAJobWithoutAFileIsNotTheSources(t *testing.T) {
-	wants, notes, err := askFile(rootsFolder(t) + "/%j")
-	if err != nil || len(wants) != 0 || len(notes) != 0 {
-		t.Errorf("got %+v, %q, %v", wants, notes, err)
-	}
-}
-
-func TestAFileThatIsNotInFormIsTheNodesFault(t *testing.T) {
-	dir := rootsFolder(t)
+func TestWhatIsNotInFormIsTheNodesFault(t *testing.T) {
+	path := filepath.Join(rootsFolder(t), "hcas")
 	for text, want := range map[string]string{
-		"":                        "it does not end with a line's end: it is cut off",
-		"nic:2":                   "it does not end with a line's end: it is cut off",
-		"\n":                      `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
-		"nic:2\n\n":               `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
-		"none\nnic:1\n":           `parse GRES "none": "none" is not a GRES that means an HCA; those are nic, hca`,
-		"gpu:2\n":                 `parse GRES "gpu:2": "gpu" is not a GRES that means an HCA; those are nic, hca`,
-		" nic:2\n":                `parse GRES " nic:2": " nic" is not a GRES that means an HCA; those are nic, hca`,
-		"nic:0\n":                 `parse GRES "nic:0": its count is 0`,
-		"nic:1\nnic:2\n":          `parse GRES "nic:2": it is there twice`,
-		"nic:2(IDX:0)\n":          `parse GRES "nic:2(IDX:0)": it counts 2 and has 1 indices`,
-		"nic:2()\n":               `parse GRES "nic:2()": unknown form; known are name:count(IDX:…) and name(CNT:…)`,
-		"nic:a:b:2\n":             `parse GRES "nic:a:b:2": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
-		"nic:99999\n":             `parse GRES "nic:99999": a count of 99999 is beyond 4096`,
-		strings.Repeat("#", 70e3): "it is longer than 64 KiB",
+		"nic:2":          "it does not end with a line's end: it is cut off",
+		"\n":             `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
+		"nic:2\n\n":      `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
+		"none\nnic:1\n":  `parse GRES "none": "none" is not a GRES that means an HCA; those are nic, hca`,
+		"gpu:2\n":        `parse GRES "gpu:2": "gpu" is not a GRES that means an HCA; those are nic, hca`,
+		" nic:2\n":       `parse GRES " nic:2": " nic" is not a GRES that means an HCA; those are nic, hca`,
+		"nic:0\n":        `parse GRES "nic:0": its count is 0`,
+		"nic:1\nnic:2\n": `parse GRES "nic:2": it is there twice`,
+		"nic:2(IDX:0)\n": `parse GRES "nic:2(IDX:0)": it counts 2 and has 1 indices`,
+		"nic:2()\n":      `parse GRES "nic:2()": unknown form; known are name:count(IDX:…) and name(CNT:…)`,
+		"nic:a:b:2\n":    `parse GRES "nic:a:b:2": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
+		"nic:99999\n":    `parse GRES "nic:99999": a count of 99999 is beyond 4096`,
 	} {
-		path := filepath.Join(dir, "4711")
-		write(t, path, text, 0o644)
-		_, _, err := askFile(dir + "/%j")
-		sitetest.Fault(t, err, "read "+path+" for job 4711: "+want)
+		_, _, err := askThatSays(t, path, text)
+		if err == nil {
+			t.Fatalf("%q is read", text)
+		}
+		sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: "+want)
 	}
 }
 
-func TestAFileThatOthersMayHaveWrittenIsTheNodesFault(t *testing.T) {
+func TestAProgramThatOthersMayHaveWrittenIsTheNodesFault(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(t *testing.T, dir string)
 		err  string // DIR stands for the folder
 	}{
-		"of a user":          {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o644); chown(t, dir+"/4711", 1000) }, "it is not root's"},
-		"that all may write": {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o646) }, "others than root may write it (-rw-r--rw-)"},
-		"that a group may":   {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o664) }, "others than root may write it (-rw-rw-r--)"},
-		"in a user's folder": {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o644); chown(t, dir, 1000) }, "DIR: it is not root's"},
-		"in a sticky folder": {func(t *testing.T, dir string) {
-			write(t, dir+"/4711", "nic\n", 0o644)
-			chmod(t, dir, os.ModeSticky|0o777)
-		}, "DIR: others than root may write it (dtrwxrwxrwx)"},
-		"that is a link":       {func(t *testing.T, dir string) { link(t, "/etc/hostname", dir+"/4711") }, "it is a symbolic link"},
-		"that is a FIFO":       {func(t *testing.T, dir string) { fifo(t, dir+"/4711") }, "it is no regular file"},
-		"that is a folder":     {func(t *testing.T, dir string) { mkdir(t, dir+"/4711") }, "it is no regular file"},
-		"in no folder":         {func(t *testing.T, dir string) { chmod(t, dir, 0o755); os.Remove(dir) }, "lstat DIR: no such file or directory"},
-		"in what is no folder": {func(t *testing.T, dir string) { os.Remove(dir); write(t, dir, "", 0o644) }, "DIR is no folder"},
-		"in a link to one":     {func(t *testing.T, dir string) { os.Remove(dir); link(t, "/etc", dir) }, "DIR is a symbolic link"},
+		"of a user":          {func(t *testing.T, dir string) { chown(t, dir+"/4711", 1000) }, "it is not root's"},
+		"that a group may":   {func(t *testing.T, dir string) { chmod(t, dir+"/4711", 0o775) }, "others than root may write it (-rwxrwxr-x)"},
+		"in a user's folder": {func(t *testing.T, dir string) { chown(t, dir, 1000) }, "DIR: it is not root's"},
+		"in a sticky folder": {func(t *testing.T, dir string) { chmod(t, dir, os.ModeSticky|0o777) }, "DIR: others than root may write it (dtrwxrwxrwx)"},
+		"that is a link": {func(t *testing.T, dir string) {
+			check(t, os.Remove(dir+"/4711"))
+			link(t, "/bin/true", dir+"/4711")
+		}, "it is a symbolic link"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(rootsFolder(t), "jobs")
 			mkdir(t, dir)
+			write(t, dir+"/4711", "#!/bin/sh\necho nic\n", 0o755)
 			c.make(t, dir)
-			wants, _, err := askFile(dir + "/%j")
-			sitetest.Fault(t, err, "read "+dir+"/4711 for job 4711: "+strings.ReplaceAll(c.err, "DIR", dir))
-			if len(wants) != 0 {
-				t.Errorf("wants %+v", wants)
+			wants, _, err := askProgram(dir + "/4711")
+			if err == nil || len(wants) != 0 {
+				t.Fatalf("wants %+v", wants)
 			}
+			sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+dir+"/4711 about job 4711: "+strings.ReplaceAll(c.err, "DIR", dir))
 		})
 	}
 }
@@ -153,7 +138,6 @@ func chown(t *testing.T, path string, uid int)          { check(t, os.Chown(path
 func chmod(t *testing.T, path string, mode os.FileMode) { check(t, os.Chmod(path, mode)) }
 func link(t *testing.T, to, path string)                { check(t, os.Symlink(to, path)) }
 func mkdir(t *testing.T, path string)                   { check(t, os.Mkdir(path, 0o755)) }
-func fifo(t *testing.T, path string)                    { check(t, syscall.Mkfifo(path, 0o600)) }
 
 func check(t *testing.T, err error) {
 	t.Helper()
