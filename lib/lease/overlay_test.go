@@ -255,40 +255,6 @@ func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
 	}
 }
 
-func TestAnOverlayThatTheJobMovedIsFound(t *testing.T) {
-	netnstest.Slow(t)
-	for _, others := range []string{"", "node2"} { // of a job of two nodes, and of a component on one
-		node, _, farJob, state := overlayBed(t)
-		if t.Setenv("GRESNET_LAW_OTHERS", others); others != "" {
-			t.Setenv("GRESNET_LAW_NODES", "node1")
-		}
-		before := lawPicture(node)
-		lawRun(t, node, state, "prolog", never)
-		inLease(node, state, "ip link set mgmt0 netns "+farJob.Path)
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
-		if left := farJob.Run("ip -o link show type vxlan"); left != "" {
-			t.Errorf("left: %s", left)
-		}
-	}
-}
-
-// As a user may have in a namespace of theirs.
-func TestAVXLANOfAJobsIdThatIsNotTheNodesIsLeftAlone(t *testing.T) {
-	node, _, farJob, state := overlayBed(t)
-	before := lawPicture(node)
-	farJob.IP("link add own0 index 7 type vxlan id 4711 local 127.0.0.1 dstport 489")
-	lawRun(t, node, state, "prolog", never)
-	moved := netnstest.New(t)
-	inLease(node, state, "ip link set mgmt0 netns "+moved.Path)
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
-	if left := moved.Run("ip -o link show type vxlan"); left != "" {
-		t.Errorf("left: %s", left)
-	}
-	farJob.IP("link show own0")
-}
-
 // A VNI has 24 bits, an id more.
 func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
 	node, _, _, state := overlayBed(t)

@@ -30,7 +30,7 @@ import (
 var ErrLost = errors.New("lost during the job")
 
 // lostReason is why later jobs do not get an HCA until it is back and has its settings.
-const lostReason = "the node lost it while a job had it, and owes it its settings"
+const lostReason = "the node lost it while a job had it; it gets its settings when it is back"
 
 // quarantineLost keeps from later jobs the HCAs of which the node lost something.
 func (l *Lease) quarantineLost() {
@@ -42,7 +42,7 @@ func (l *Lease) quarantineLost() {
 }
 
 // keepLost ends a lease after the node lost an HCA, and keeps it with its journal: the notes that are
-// not struck say what the node owes, and the claim's is one of them.
+// not struck say what the HCA had, and the claim's is one of them.
 func (l *Lease) keepLost() error {
 	if l.World.Dir.IsLost() {
 		return l.lostAny()
@@ -62,12 +62,12 @@ func RestoreLost(ctx context.Context, h *host.Host, again bool) {
 	for _, dir := range lostLeases(h) {
 		err := withLost(ctx, h, dir, func(l *Lease) error { return l.restoreLost(again) })
 		if err != nil {
-			h.Log(event.Event{Kind: event.Remark, Warning: fmt.Sprintf("give what the node owes to an HCA that it had lost: %s", err)})
+			h.Log(event.Event{Kind: event.Remark, Warning: fmt.Sprintf("restore an HCA that the node had lost: %s", err)})
 		}
 	}
 }
 
-// ForgetLost strikes what the node owes an HCA that a person lets jobs have as it is.
+// ForgetLost strikes the notes about a lost HCA that a person lets jobs have as it is.
 func ForgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 	for _, dir := range lostLeases(h) {
 		err = hint.Join(err, withLost(ctx, h, dir, func(l *Lease) error {
@@ -95,7 +95,7 @@ func ForgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 }
 
 // Lost returns a function that tells whether a claim is of a lease that has ended, and that stays
-// because the node lost an HCA and owes it its settings.
+// because the node lost an HCA.
 func Lost(h *host.Host) func(table.Claim) bool {
 	type run struct {
 		job  uint32

@@ -129,7 +129,7 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 		t.Errorf("the other VF is not home:\n%s", now)
 	}
 	left := vm.Run(t, "ls /run/gresnet/jobs") + vm.Jq(t, ".claims[].quarantined")
-	if strings.Count(left, "\n") != 1 || !strings.Contains(left, "owes it its settings") {
+	if strings.Count(left, "\n") != 1 || !strings.Contains(left, "it gets its settings when it is back") {
 		t.Errorf("left are %s", left)
 	}
 	vm.Must(t, "epilog", vfJob) // it was said once
@@ -138,7 +138,7 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 	vm.Must(t, "prolog", vfJob)
 	vm.Must(t, "epilog", vfJob)
 	if now := home(); !strings.Contains(now, "10.20.0.2/24") {
-		t.Errorf("the VF that was away has not what the node owed it:\n%s", now)
+		t.Errorf("the VF that was away has not what it had:\n%s", now)
 	}
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vfJob)
