@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,6 +56,7 @@ func TestAJobsWayOutLeadsByEachKindOfInterface(t *testing.T) {
 					t.Fatalf("%s: %v: %s", set, err, out)
 				}
 				w.at[name].IP(fmt.Sprintf("addr add %s/24 dev up0; ip link set up0 up", addresses[name]))
+				w.mtu[name], _ = strconv.Atoi(strings.TrimSpace(w.at[name].Run("cat /sys/class/net/up0/mtu")))
 			}
 			w.share("n1")
 			w.end("j", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
@@ -71,6 +73,32 @@ func TestAJobsWayOutLeadsByEachKindOfInterface(t *testing.T) {
 			w.drops("udp", "who sends from the job's port", "n1", "192.0.2.99:53", "n1", shadow, fromPort(16602))
 		})
 	}
+}
+
+func TestContainersOfTheNodeKeepTheirNetworkBesideJobs(t *testing.T) {
+	needs(t, "nftables")
+	w := newWorld(t)
+	w.share("n1")
+	w.end("j", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
+	c := netnstest.New(t)
+	w.at["c"] = c
+	// As docker does it: a bridge, masquerade, a published port, and FORWARD that drops all others.
+	w.at["n1"].Run(`ip link add docker0 up type bridge; ip addr add 172.17.0.1/16 dev docker0; sysctl -qw net.ipv4.ip_forward=1
+		ip link add v type veth peer name eth0 netns ` + c.Path + `; ip link set v master docker0 up
+		nft 'table ip docker { chain o { type nat hook postrouting priority 100; ip saddr 172.17.0.0/16 oifname != docker0 masquerade; };
+			chain i { type nat hook prerouting priority -100; fib daddr type local tcp dport 8000 dnat to 172.17.0.2:80; };
+			chain f { type filter hook forward priority 0; policy drop; ct state established,related accept; iifname docker0 accept; oifname docker0 accept; }; }'`)
+	c.Run("ip addr add 172.17.0.2/16 dev eth0; ip link set eth0 up; ip route add default via 172.17.0.1")
+	w.serve("c", "c", "", 80)
+	w.serve("h", "h", "", 53)
+	w.serve("j", "j", "", aPort)
+	w.wants("a container's way out", "c", "192.0.2.99:53", "h 192.0.2.1")
+	w.wantsBy("tcp", "a container's port that the node publishes", "h", "192.0.2.1:8000", "c 192.0.2.99")
+	w.wants("a job's way out", "j", "192.0.2.99:53", "h 192.0.2.1")
+	w.wantsBy("tcp", "a job's block", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99")
+	w.drops("udp", "a container from a job's port", "c", "192.0.2.99:53", "n1", shadow, fromPort(16602))
+	w.drops("tcp", "a job calls a container", "j", "172.17.0.2:80", "n1", target)
+	w.wants("a container calls a job", "c", fmt.Sprintf("192.0.2.1:%d", aPort), refused)
 }
 
 // try runs a command that may fail.

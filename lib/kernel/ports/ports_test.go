@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	tcxlink "github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/bpf"
@@ -377,11 +380,40 @@ func TestAProgramThatIsAskedFirstIsNamed(t *testing.T) {
 	if diff := netnstest.Diff(was, w.picture("n1")); diff != "" {
 		t.Errorf("the node has changed:\n%s", diff)
 	}
-	w.at["n1"].Run("tc filter del dev eth0 ingress prio 1; tc filter add dev eth0 ingress prio 2 bpf bytecode '1,6 0 0 0,' da")
+	w.at["n1"].Run("tc filter del dev eth0 ingress prio 1")
+	if end := w.tcx("n1", s.Uplinks[0].Index); end != nil {
+		w.do("n1", func() error {
+			if err := w.nodes["n1"].Attach(s); err == nil || !strings.Contains(err.Error(), "eth0 has a program of tcx") {
+				t.Errorf("got %v", err)
+			}
+			return end()
+		})
+	}
+	w.at["n1"].Run("tc filter add dev eth0 ingress prio 2 bpf bytecode '1,6 0 0 0,' da")
 	w.share("n1")
 	w.end("j-1", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
 	w.serve("j-1", "j", "", aPort)
 	w.wantsBy("tcp", "beside a later filter", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99")
+}
+
+// tcx attaches a program as Cilium does, and returns what ends it: nil before Linux 6.6.
+func (w *world) tcx(on string, index int) (end func() error) {
+	w.t.Helper()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer p.Close()
+	w.do(on, func() error {
+		l, err := tcxlink.AttachTCX(tcxlink.TCXOptions{Interface: index, Program: p, Attach: ebpf.AttachTCXIngress})
+		if err == nil {
+			end = l.Close
+		}
+		return nil
+	})
+	return end
 }
 
 func TestThePortsThatTheNodesProgramsHaveAreKnown(t *testing.T) {

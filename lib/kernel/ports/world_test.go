@@ -1,6 +1,7 @@
 package ports_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ type world struct {
 	t     *testing.T
 	at    map[string]*netnstest.NS
 	nodes map[string]ports.Node
-	up    map[string]string // the interface by which a node reaches others
+	mtu   map[string]int // of a node's interface, if it is not 1500
 }
 
 // The nodes' addresses.
@@ -51,7 +52,7 @@ const (
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t, map[string]*netnstest.NS{}, map[string]ports.Node{}, map[string]string{"n1": "eth0", "n2": "eth0"}}
+	w := &world{t, map[string]*netnstest.NS{}, map[string]ports.Node{}, map[string]int{}}
 	for _, name := range strings.Fields("lan lan2 n1 n2 h r inet st") {
 		w.at[name] = netnstest.New(t)
 	}
@@ -170,7 +171,7 @@ func (w *world) end(name string, id, user uint32, block ports.Block, node string
 	ns := netnstest.New(w.t)
 	w.at[name] = ns
 	own := addresses[node]
-	veth := "up-" + name
+	veth, mtu := "up-"+name, cmp.Or(w.mtu[node], 1500)
 	// The VXLAN's socket is in the node.
 	w.at[node].Run(fmt.Sprintf(`ip link add vx-%s type vxlan id %d local %s dstport 489 srcport 600 1000 nolearning
 		ip link set vx-%[1]s netns %[4]s
@@ -189,7 +190,7 @@ func (w *world) end(name string, id, user uint32, block ports.Block, node string
 		}
 	}
 	line("ip link set uplink0 up; ip neigh add %s lladdr %s dev uplink0 nud permanent", gateway, toNode)
-	line("ip route add default via %s dev uplink0 onlink src %s mtu 1500", gateway, own)
+	line("ip route add default via %s dev uplink0 onlink src %s mtu %d", gateway, own, mtu)
 	line("sysctl -qw net.ipv4.conf.uplink0.accept_local=1 net.ipv4.conf.uplink0.rp_filter=0 net.ipv4.conf.all.rp_filter=0")
 	line("ip rule add pref 100 lookup local; ip rule del pref 0")
 	for _, services := range []string{"1-1023", "2049", strconv.Itoa(slurmdPort)} {
@@ -198,7 +199,7 @@ func (w *world) end(name string, id, user uint32, block ports.Block, node string
 		}
 	}
 	for _, to := range nodes {
-		line("ip route add %s/32 via %s dev uplink0 onlink src %s mtu 1500 table 100", addresses[to], gateway, own)
+		line("ip route add %s/32 via %s dev uplink0 onlink src %s mtu %d table 100", addresses[to], gateway, own, mtu)
 	}
 	line("ip rule add pref 200 lookup 198")
 	for _, proto := range []string{"tcp", "udp"} {
