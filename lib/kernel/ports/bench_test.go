@@ -67,7 +67,7 @@ func BenchmarkPorts(b *testing.B) {
 				return n.Admit(j)
 			})
 			b.StopTimer()
-			if err := n.Remove(1); err != nil {
+			if err := n.Remove(j.Veth); err != nil {
 				b.Fatal(err)
 			}
 			b.StartTimer()
@@ -80,7 +80,7 @@ func BenchmarkPorts(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.StartTimer()
-			if err := n.Remove(1); err != nil {
+			if err := n.Remove(j.Veth); err != nil {
 				b.Fatal(err)
 			}
 		}

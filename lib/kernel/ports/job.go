@@ -21,10 +21,11 @@ type Block struct {
 
 func (b Block) String() string { return fmt.Sprintf("%d-%d", b.First, b.Last) }
 
-func (b Block) overlaps(o Block) bool { return b.First <= o.Last && o.First <= b.Last }
+// Overlaps tells whether two ranges have a port in common.
+func (b Block) Overlaps(o Block) bool { return b.First <= o.Last && o.First <= b.Last }
 
-// The first port that jobs have: those before are services' and users'.
-const firstPort = 1 << 14
+// First is the first port that jobs have: those before it are services' and users'.
+const First = 1 << 14
 
 // Vacant returns the first block of a size that nobody has: taken has jobs' blocks, ephemeral the range from which the
 // node gives its own programs ports, and kept what else jobs do not get. If there is none, it returns the first one of
@@ -33,9 +34,9 @@ func Vacant(size int, ephemeral Block, taken, kept []Block) (Block, bool) {
 	others := append(append(slices.Clone(taken), kept...), ephemeral)
 	for ; size >= Grain; size /= 2 {
 		size -= size % Grain
-		for first := firstPort; first+size <= 1<<16; first += Grain {
+		for first := First; first+size <= 1<<16; first += Grain {
 			b := Block{first, first + size - 1}
-			if !slices.ContainsFunc(others, b.overlaps) {
+			if !slices.ContainsFunc(others, b.Overlaps) {
 				return b, true
 			}
 		}
@@ -63,7 +64,7 @@ func (n Node) Confine(veth int) error {
 
 // Admit gives a job its block.
 func (n Node) Admit(j Job) error {
-	if j.Block.First%Grain != 0 || (j.Block.Last+1)%Grain != 0 || j.Block.First < firstPort || j.Block.Last >= 1<<16 {
+	if j.Block.First%Grain != 0 || (j.Block.Last+1)%Grain != 0 || j.Block.First < First || j.Block.Last >= 1<<16 {
 		return fmt.Errorf("give job %d the ports %s: these are no block", j.ID, j.Block)
 	}
 	if err := n.enter(j); err != nil {
@@ -93,7 +94,7 @@ func (n Node) enter(j Job) error {
 		return err
 	}
 	defer jobs.Close()
-	entry := job{Address: of(j.Address), User: j.User, First: uint16(j.Block.First), Last: uint16(j.Block.Last), ID: j.ID}
+	entry := job{Address: of(j.Address), User: j.User, First: uint16(j.Block.First), Last: uint16(j.Block.Last), ID: j.ID, Whole: j.Whole}
 	copy(entry.MAC[:], j.MAC)
 	if err := bpf.Put(jobs, veth, entry); err != nil {
 		return err
@@ -149,28 +150,31 @@ func (n Node) Jobs() (list []Job, err error) {
 	})
 }
 
-// Remove takes a job's block away, and forgets the job. It succeeds if there is nothing of it, and does what is left of it
-// if another run has stopped half way.
-func (n Node) Remove(id uint32) error {
+// Remove takes the block of the job with a veth away, and forgets the job. It succeeds if there is nothing of it, and does
+// what another run has left that was killed.
+func (n Node) Remove(veth int) error {
 	list, err := n.Jobs()
 	for _, j := range list {
-		if err == nil && j.ID == id {
-			err = n.remove(uint32(j.Veth))
+		if err == nil && j.Veth == veth {
+			err = n.remove(uint32(veth))
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("take the ports of job %d away: %w", id, err)
+		return fmt.Errorf("take the ports of the job with interface %d away: %w", veth, err)
 	}
 	return nil
 }
 
 // remove forgets a job. The entry by which it is found goes last.
 func (n Node) remove(veth uint32) error {
-	err := n.changeNode(func(v *node) {
-		if v.Whole == veth {
-			v.Whole = 0
-		}
-	})
+	next, err := n.other(veth)
+	if err == nil {
+		err = n.changeNode(func(v *node) {
+			if v.Whole == veth {
+				v.Whole = next
+			}
+		})
+	}
 	if err != nil {
 		return err
 	}
@@ -182,6 +186,23 @@ func (n Node) remove(veth uint32) error {
 	}
 	_, err = with(n, "jobs", func(m bpf.Map) (int, error) { return 0, bpf.Delete(m, veth) })
 	return err
+}
+
+// other returns the veth of another job that has had all ports that nobody has, or 0.
+func (n Node) other(veth uint32) (uint32, error) {
+	return with(n, "jobs", func(m bpf.Map) (found uint32, err error) {
+		list, err := bpf.Keys[uint32](m)
+		for _, other := range list {
+			j, err := bpf.Get[uint32, job](m, other)
+			if err != nil {
+				return 0, err
+			}
+			if j.Whole && other != veth {
+				found = other
+			}
+		}
+		return found, err
+	})
 }
 
 func unblock(m bpf.Map, veth uint32) error {

@@ -38,7 +38,8 @@ type (
 		First, Last uint16
 		ID          uint32
 		MAC         [6]byte
-		_           [2]byte
+		Whole       bool // it has all ports that nobody has, unless a later job has them
+		_           byte
 	}
 	uplink struct {
 		Address address

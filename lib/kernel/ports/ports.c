@@ -283,8 +283,8 @@ static __always_inline _Bool is_denied(__u32 addr)
 	return first == 127 || first == 0 || first >= 224 || bpf_map_lookup_elem(&denied, &n) != NULL;
 }
 
-// answers_own tells whether an ICMP error of a job's answers what came for its block.
-static __always_inline _Bool answers_own(struct __sk_buff *skb, struct job *j)
+// answers_own tells whether an ICMP error of a job's answers what came for it.
+static __always_inline _Bool answers_own(struct __sk_buff *skb, struct node *n, __u32 veth, struct job *j)
 {
 	struct iphdr ip;
 	__u16 w[2], port;
@@ -292,7 +292,7 @@ static __always_inline _Bool answers_own(struct __sk_buff *skb, struct job *j)
 	if (load(skb, INNER, &ip, sizeof(ip)) || ip.ihl != 5 || ip.daddr != j->addr || load(skb, INNER + 20, w, 4))
 		return 0;
 	port = bpf_ntohs(w[1]);
-	return port >= j->first && port <= j->last;
+	return (port >= j->first && port <= j->last) || (n->whole == veth && is_spare(n, port));
 }
 
 SEC("tc/from_job")
@@ -321,7 +321,7 @@ int from_job(struct __sk_buff *skb)
 			return drop(PORT);
 	} else if (p.proto == IPPROTO_ICMP && p.type == 8) {
 		remember(p.daddr, p.sport, ECHO, 0, me);
-	} else if (p.proto != IPPROTO_ICMP || p.type != 3 || !answers_own(skb, j)) {
+	} else if (p.proto != IPPROTO_ICMP || p.type != 3 || !answers_own(skb, n, me, j)) {
 		return drop(KIND);
 	}
 	if (bpf_ntohl(p.daddr) >> 16 == ALIASES) { // what answers a process of one of the job's nodes

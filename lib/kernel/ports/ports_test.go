@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -275,6 +276,20 @@ func TestAJobWithTheNodeToItselfHasWhatNobodyHas(t *testing.T) {
 	w.wantsBy("tcp", "from its other node", "n2", "192.0.2.1:8080", "w 198.19.0.2")
 	w.wants("a port of the node's", "h", "192.0.2.1:9100", "n1 192.0.2.99")
 	w.wants("one that both have", "h", "192.0.2.1:9200", "n1 192.0.2.99")
+	w.wantsBy("udp", "nobody at a port that the job could have", "h", "192.0.2.1:9300", refused)
+	w.end("later", 2, secondUser, secondBlock, "n1", []string{"n1"}, true)
+	w.serve("later", "later", "", 8080)
+	w.wants("the later one of two such jobs", "h", "192.0.2.1:8080", "later 192.0.2.99")
+	jobs, err := w.nodes["n1"].Jobs()
+	for _, j := range jobs {
+		if err == nil && j.ID == 2 {
+			err = w.nodes["n1"].Remove(j.Veth)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.wants("the first one when the later one has ended", "h", "192.0.2.1:8080", "w 192.0.2.99")
 	w.wants("from a port of its own", "w", "192.0.2.99:53", "h 192.0.2.1", fromPort(8081))
 	for _, n := range []int{9100, 53, slurmdPort, 40000, 30000} {
 		w.drops("udp", "from a port of the node's", "w", "192.0.2.99:53", "n1", port, fromPort(n))
@@ -350,7 +365,7 @@ func TestAJobsEntryEndsAllThatItHas(t *testing.T) {
 		t.Fatalf("the node has the jobs %v, %v", jobs, err)
 	}
 	for range 2 {
-		if err := n.Remove(1); err != nil {
+		if err := n.Remove(jobs[slices.IndexFunc(jobs, func(j ports.Job) bool { return j.ID == 1 })].Veth); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -459,7 +474,11 @@ func TestWhatAKilledRunLeftIsInNobodysWay(t *testing.T) {
 	if err := errors.Join(bpf.Put(blocks, uint32(firstBlock.First/ports.Grain), uint32(0)), blocks.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Remove(1); err != nil {
+	jobs, err := n.Jobs()
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("the node has the jobs %v, %v", jobs, err)
+	}
+	if err := n.Remove(jobs[0].Veth); err != nil {
 		t.Fatal(err)
 	}
 	w.end("k-1", 2, secondUser, firstBlock, "n1", []string{"n1"}, false)

@@ -3,6 +3,7 @@ package ports
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func Used() (all []Block, err error) {
 	return all, nil
 }
 
-// sockets returns the request for the sockets whose port is not below firstPort, and which do not only wait for late
+// sockets returns the request for the sockets whose port is not below First, and which do not only wait for late
 // packets of a connection (struct inet_diag_req_v2).
 func sockets(family, proto byte) []byte {
 	const timeWait = 1 << 6
@@ -50,6 +51,18 @@ func sockets(family, proto byte) []byte {
 	// The first jump is behind the end if the port is smaller, and so refuses the socket.
 	test := []byte{greaterOrEqual, 8, 0, 0, 0, 0, 0, 0}
 	binary.NativeEndian.PutUint16(test[2:], 12)
-	binary.NativeEndian.PutUint16(test[6:], firstPort)
+	binary.NativeEndian.PutUint16(test[6:], First)
 	return netlink.Append(m, code, test)
+}
+
+// Ephemeral returns the ports that the namespace's kernel gives to programs which ask for none.
+func Ephemeral() (b Block, err error) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &b.First, &b.Last)
+	}
+	if err != nil {
+		return Block{}, fmt.Errorf("read which ports the node's programs get: %w", err)
+	}
+	return b, nil
 }
