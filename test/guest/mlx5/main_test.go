@@ -21,12 +21,10 @@ const (
 	orders      = "/run/vm/control"
 )
 
-// all is a job that has all HCAs, each one that has one of each kind, and first and second have one of RoCE.
+// all is a job that has all HCAs, and first one that has the first, of RoCE.
 const (
-	all    = "SLURM_JOB_ID=900200 SLURM_NODELIST=node1 SLURM_JOB_GPUS=0,1,2,3,4"
-	each   = "SLURM_JOB_ID=900200 SLURM_NODELIST=node1 SLURM_JOB_GPUS=0,3"
-	first  = "SLURM_JOB_ID=900201 SLURM_NODELIST=node1 SLURM_JOB_GPUS=0"
-	second = "SLURM_JOB_ID=900202 SLURM_NODELIST=node1 SLURM_JOB_GPUS=1"
+	all   = "SLURM_JOB_ID=900200 SLURM_NODELIST=node1 SLURM_JOB_GPUS=0,1,2,3,4"
+	first = "SLURM_JOB_ID=900201 SLURM_NODELIST=node1 SLURM_JOB_GPUS=0"
 )
 
 // HCA is one of the node's.
@@ -45,7 +43,7 @@ func begin(t *testing.T) (hcas []hca) {
 			}
 		}
 	})
-	text := "[slurm]\nsource = [\"gpu\"]\n"
+	text := "[slurm]\nsource = [\"gpu\"]\n[access]\nrdma_cm = true\n"
 	for _, line := range strings.Split(strings.TrimSpace(vm.Run(t, "for d in /sys/class/infiniband/*; do echo $(basename $d) $(ls $d/device/net) $(basename $(readlink -f $d/device)); done")), "\n") {
 		f := strings.Fields(line)
 		hcas = append(hcas, hca{f[0], f[1], f[2]})

@@ -1,0 +1,64 @@
+package mlx5
+
+import (
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+	"gresnet/test/netnstest"
+)
+
+// settings are what this driver has and a stub has not. NET stands for the interface.
+var settings = []string{
+	"ethtool -L NET combined 1",
+	"ethtool -G NET rx 512 tx 256",
+	"ethtool -C NET adaptive-rx off rx-usecs 33 rx-frames 17",
+	"ethtool -K NET gro off tso off rxvlan off ntuple on",
+	"ethtool --set-priv-flags NET rx_cqe_moder off",
+	"ethtool -A NET rx off tx on",
+	"ethtool -X NET hfunc xor",
+	"ethtool -N NET flow-type udp4 dst-port 4000 action 0",
+	"ethtool -N NET flow-type ether dst 02:00:00:00:00:77 action -1",
+	"ethtool -s NET speed 100000 duplex full autoneg off",
+	"dcb ets set dev NET tc-tsa all:ets tc-bw 0:20 1:20 2:20 3:20 4:20 5:0 6:0 7:0",
+	"dcb ets set dev NET prio-tc 0:1 1:0 2:2 3:3 4:4 5:5 6:6 7:7",
+	"dcb pfc set dev NET prio-pfc all:off 3:on",
+	"dcb buffer set dev NET prio-buffer all:0 3:1",
+	"dcb maxrate set dev NET tc-maxrate 1:1Gbit",
+	"dcb app add dev NET dscp-prio 26:3 46:5",
+	"echo 3 >/sys/class/net/NET/queues/rx-0/rps_cpus",
+	"echo 2 >/sys/class/net/NET/queues/tx-0/xps_cpus",
+	"echo 20000 >/sys/class/net/NET/gro_flush_timeout",
+}
+
+// look prints all that the driver says of them.
+const look = `for o in -l -g -c -k -a -x -n --show-priv-flags ''; do echo "ethtool $o"; ethtool $o NET; done
+for o in ets pfc buffer maxrate app; do echo "dcb $o"; dcb $o show dev NET; done
+grep . /sys/class/net/NET/queues/*/*ps_cpus /sys/class/net/NET/gro_flush_timeout`
+
+func TestWhatTheDriverKeepsOfAnInterfaceIsThereAfterAJob(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Smoke, vm.MLX5)
+	h := begin(t)[0]
+	of := func(command string) string {
+		return vm.Run(t, "set +o pipefail\n"+strings.ReplaceAll(command, "NET", h.net))
+	}
+	bare := of(look)
+	for _, s := range settings {
+		of(s)
+	}
+	carrier(t, h)
+	before := of(look)
+	if lines := len(netnstest.Diff(bare, before)); lines < 20 {
+		t.Fatalf("little was set:\n%s", netnstest.Diff(bare, before))
+	}
+	vm.Must(t, "prolog", first)
+	vm.Must(t, "epilog", first)
+	carrier(t, h)
+	if diff := netnstest.Diff(before, of(look)); diff != "" {
+		t.Errorf("before (-) and after (+) a job:\n%s", diff)
+	}
+	// Nothing takes some of them away; a driver that begins again has none.
+	vm.Run(t, "devlink dev reload pci/"+h.pci)
+	again(t, h)
+	vm.Run(t, vm.GiveAddresses+vm.Repo()+"/bin/gresnet close")
+}

@@ -1,0 +1,66 @@
+package mlx5
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+// rail is an address that both RoCE HCAs' interfaces have one of, so that they reach each other.
+const rail = "10.77.0.%d"
+
+// own has a job's program find its HCA, and the number of its GID for RoCE v2 and the rail's address.
+const own = `
+d=$GRESNET_HCAS
+[ $(ibv_devinfo | grep -c hca_id:) = 1 ]; ibv_devinfo -d $d | grep -q PORT_ACTIVE
+for gid in $(seq 0 60); do
+	[[ $(cat /sys/class/infiniband/$d/ports/1/gids/$gid 2>/dev/null) != *:ffff:0a4d:* || $(cat /sys/class/infiniband/$d/ports/1/gid_attrs/types/$gid) != *v2 ]] || break
+done
+echo "HCA $d, GID $gid"
+`
+
+// The programs of the one job wait for those of the other, which try until they are there.
+var (
+	serves = own + `
+ib_write_bw -d $d -x $gid -n 20 -F
+ib_send_bw -c UD -d $d -x $gid -n 20 -F
+rping -s -a ` + fmt.Sprintf(rail, 1) + ` -C 3 -v
+`
+	asks = own + `
+to=` + fmt.Sprintf(rail, 1) + `
+try() { until "$@" >/tmp/said.$SLURM_JOB_ID 2>&1; do sleep 0.3; done; cat /tmp/said.$SLURM_JOB_ID; }
+try ib_write_bw -d $d -x $gid -n 20 -F $to
+try ib_send_bw -c UD -d $d -x $gid -n 20 -F $to
+try rping -c -a $to -C 3 -v
+`
+)
+
+func TestTwoJobsUseRDMAWithEachOther(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Long, vm.MLX5)
+	hcas := begin(t)
+	for i, h := range hcas[:2] {
+		address := fmt.Sprintf(rail+"/24 dev %s", i+1, h.net)
+		vm.Run(t, "ip addr add "+address)
+		t.Cleanup(func() { vm.Run(t, "ip addr del "+address) })
+	}
+	before := vm.Picture(t)
+	run := func(script string) string {
+		return vm.Submit(t, "alice", "--gres=gpu:1", "srun "+vm.Timeout+"bash -ec "+vm.Quote(script))
+	}
+	jobs := []string{run(serves), run(asks)}
+	for _, job := range jobs {
+		vm.Ended(t, job)
+	}
+	out := vm.Run(t, "cat /tmp/"+jobs[0]+".out /tmp/"+jobs[1]+".out")
+	for what, n := range map[string]int{" 65536 ": 2, " 2048 ": 0, "rdma-ping-2": 2} {
+		if strings.Count(out, what) < n {
+			t.Errorf("wanted %q %d times:\n%s", what, n, out)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	vm.Same(t, before)
+}
