@@ -87,7 +87,36 @@ func readFiles(root fs.FS, file, host string) (Slurm, error) {
 	if err != nil {
 		return Slurm{}, err
 	}
-	return Of(gres, conf, name)
+	said, err := Of(gres, conf, name)
+	return said.Follow(root), err
+}
+
+// Follow returns what Slurm's files say, with the devices that links lead to: a site may name its GPUs by links of udev's.
+func (s Slurm) Follow(root fs.FS) Slurm {
+	s.Devices = slices.Clone(s.Devices)
+	for i, d := range s.Devices {
+		s.Devices[i].File = follow(root, d.File)
+		s.Devices[i].More = nil
+		for _, file := range d.More {
+			s.Devices[i].More = append(s.Devices[i].More, follow(root, file))
+		}
+	}
+	return s
+}
+
+// follow returns where a path leads to, in as many links as the kernel follows (path_resolution(7)).
+func follow(root fs.FS, file string) string {
+	for range 40 {
+		target, err := fs.ReadLink(root, strings.TrimPrefix(path.Clean(file), "/"))
+		if err != nil {
+			break
+		}
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(file), target)
+		}
+		file = target
+	}
+	return file
 }
 
 // Numbers are those of a node's GPUs. It reads Slurm's files once.

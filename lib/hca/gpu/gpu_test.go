@@ -179,3 +179,15 @@ func TestTheOrderOfADynamicNodesTypesIsNotKnown(t *testing.T) {
 		}
 	}
 }
+
+func TestGPUsAreNumberedThoughGresConfNamesLinksToThem(t *testing.T) {
+	root := site("Gres=gpu:2", "Name=gpu File=/dev/site/gpu[0-1]")
+	root["dev/site/gpu0"] = &fstest.MapFile{Data: []byte("../again"), Mode: fs.ModeSymlink}
+	root["dev/again"] = &fstest.MapFile{Data: []byte("/dev/nvidia1"), Mode: fs.ModeSymlink}
+	root["dev/site/gpu1"] = &fstest.MapFile{Data: []byte("../nvidia0"), Mode: fs.ModeSymlink}
+	have := four(0, 1)
+	order, err := new(gpu.Numbers).Order(have, root, "/etc/slurm/slurm.conf", "n1")
+	if err != nil || numbered(have, order) != "1 0" {
+		t.Errorf("numbered %q, %v", numbered(have, order), err)
+	}
+}

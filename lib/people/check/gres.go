@@ -128,6 +128,7 @@ func (s Site) gpus(lines, conf slurm.Conf) []Finding {
 	if err != nil {
 		return []Finding{failed("GPUs", err)}
 	}
+	said = said.Follow(s.Root)
 	order, err := said.Order(have)
 	if err != nil {
 		return []Finding{failed(about, err)}
