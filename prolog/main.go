@@ -38,9 +38,10 @@ DESCRIPTION:
    Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
    something remains to be undone.
 
-   Example, in slurm.conf:
-     Prolog=/usr/sbin/gresnet-prolog
-     Epilog=/usr/sbin/gresnet-epilog
+   Example, in slurm.conf, with the scripts of /usr/share/gresnet/prolog.d and
+   epilog.d, which do nothing on a node without gresnet:
+     Prolog=/etc/slurm/gresnet-prolog
+     Epilog=/etc/slurm/gresnet-epilog
      PrologFlags=Contain
 `
 

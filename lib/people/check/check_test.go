@@ -391,7 +391,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no slurm.conf": {remove("etc/slurm/slurm.conf"),
 			"warning  slurm.conf: it is in none of /etc/slurm/slurm.conf, /run/slurm/conf/slurm.conf, /usr/local/etc/slurm.conf, /opt/slurm/etc/slurm.conf: Slurm's configuration is not checked; set SLURM_CONF to its path"},
 		"no epilog": {edit("etc/slurm/slurm.conf", "Epilog=/usr/sbin/gresnet-epilog\n", ""),
-			"error    slurm.conf: it has no Epilog; gresnet setup, or set Epilog=/usr/sbin/gresnet-epilog"},
+			"error    slurm.conf: it has no Epilog; gresnet setup, or have all nodes have the script of /usr/share/gresnet/epilog.d, and set Epilog to it"},
 		"a script that runs the prolog": {func(s *check.Site) {
 			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*")(s)
 			s.Root.(fstest.MapFS)["etc/slurm/prolog.d/10-gresnet"] = program("#!/bin/sh\nexec /usr/sbin/gresnet-prolog\n")
@@ -454,9 +454,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
 			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
-			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"},
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
-			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; gresnet setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; write required in place of optional"},
 		"an argument that it does not know": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch pmix=on"),
 			`error    plugstack.conf: the plugin does not know "pmix=on": no task starts; leave it out, or say one of steps, batch=auto, batch=single, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
 		"a state directory that is no path": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=run"),
@@ -487,7 +487,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"user namespaces that Slurm does not make": {set("etc/slurm/namespace.yaml", "clone_ns_flags: [CLONE_NEWUSER]\n"), ""},
 		"pyxis before it":                          {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "required /opt/spank_pyxis.so\nrequired"), ""},
 		"a line that Slurm does not heed": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "Required"),
-			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"},
 		"a plugin that is not there": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank"),
 			"error    plugin: /opt/spank_gresnet.so is not there; install the gresnet-spank for this version of Slurm"},
 		"a plugin that is nowhere": {remove(debian + "spank_gresnet.so"),
@@ -515,7 +515,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			remove(debian + "auth_munge.so")(s)
 		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; the installed Slurm was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
 		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
-			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; gresnet setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"},
 		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "NodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]\n", ""),
 			"error    gres.conf: it has 1 nic for this node, the mapping has 2; take the lines from gresnet scan --gres-conf"},
 		"gres.conf with another type": {edit("etc/slurm/gres.conf", "Type=hdr", "Type=ndr"),

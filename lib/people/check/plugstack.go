@@ -14,7 +14,7 @@ import (
 // arguments that it knows, and built for the Slurm that loads it.
 func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	const about = "plugstack.conf"
-	const do = "GN103 gresnet setup, or add the line: required spank_gresnet.so"
+	const do = "GN103 gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"
 	file := conf.Plugstack(dir)
 	lines, err := slurm.ReadPlugstack(s.Root, file)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	}
 	line := lines[i]
 	if line.Need != "required" {
-		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
+		return []Finding{fail(about, "GN869 write required in place of "+line.Need, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
 	all := append([]Finding{s.line(line, conf)}, s.neighbours(said(line, "who", "steps"))...)
 	dirs, named := plugin.Dirs(s.Root, conf, dir)

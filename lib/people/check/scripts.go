@@ -35,7 +35,7 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 	program := "gresnet-" + strings.ToLower(key)
 	lines := conf.All(strings.ToLower(key))
 	if conf.Last(strings.ToLower(key)) == "" {
-		return []Finding{fail("slurm.conf", "GN111 gresnet setup, or set "+key+"=/usr/sbin/"+program, "it has no %s", key)}
+		return []Finding{fail("slurm.conf", "GN111 gresnet setup, or have all nodes have the script of /usr/share/gresnet/"+strings.ToLower(key)+".d, and set "+key+" to it", "it has no %s", key)}
 	}
 	if version, old := s.takesOne(conf, dir); old && len(lines) > 1 {
 		do := fmt.Sprintf("GN112 leave one line: %s=/etc/slurm/%s.d/*, and put all scripts into that folder", key, strings.ToLower(key))
@@ -45,7 +45,7 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 	for i, l := range lines {
 		names := slurm.Glob(s.Root, l.Keys[0].Value, dir)
 		if len(names) == 0 {
-			do := fmt.Sprintf("GN113 correct it; gresnet's is %s=/usr/sbin/%s", key, program)
+			do := fmt.Sprintf("GN113 correct it; gresnet's is %s=/etc/slurm/%s, a script of /usr/share/gresnet", key, program)
 			if slurm.IsPattern(l.Keys[0].Value) {
 				do = copyOurs(key, l.Keys[0].Value, dir)
 			}
