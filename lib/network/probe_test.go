@@ -18,11 +18,11 @@ import (
 
 // The rules are nft's, or after "legacy" and "nft" those of one iptables or the other.
 func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
+	netnstest.Slow(t)
 	if out, err := exec.Command("../../test/need", "nftables", "iptables").CombinedOutput(); err != nil {
 		netnstest.Skip(t, "needs nft and iptables: "+string(out))
 	}
 	const input, forward = "table inet f { chain c { type filter hook input priority 0; ", "table inet f { chain c { type filter hook forward priority 0; "
-	netnstest.Slow(t)
 	for rules, want := range map[string]string{
 		"":                                    "",
 		input + "policy drop; }; }":           "slurmd overlay",

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"gresnet/test/guest/vm"
 )
@@ -107,11 +106,6 @@ func TestALeaseOfAnEarlierRunIsUnwoundFirstAndOneOfALaterRunLeftAlone(t *testing
 	vm.Same(t, before)
 }
 
-// impatient has a prolog not wait long for a job that has no step yet.
-func impatient() string {
-	return fmt.Sprintf(`printf '[deadline]\nprolog = "%s"\n' >>/etc/gresnet/gresnet.toml`, vm.Slow(10*time.Second))
-}
-
 func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke)
 	names := vm.WithGPUs(t)
@@ -125,7 +119,6 @@ func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 		name, setup, job, want string
 		code                   int
 	}{
-		{"an HCA that a job has", impatient(), "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=0", "claim HCAs for job 900011: " + names[0] + " (nic 0): job 900010 has it since", 1},
 		{"an HCA that the node lacks", "sed -i s/rdma=" + names[1] + "/rdma=mlx5_77/ /etc/gresnet/gresnet.toml", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", "mlx5_77", 1},
 		{"a read-only /run", "mount -t tmpfs -o ro none /run/gresnet", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", "read-only file system", 1},
 		{"an unknown key", "sed -i s/source/sauce/ /etc/gresnet/gresnet.toml", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", `unknown key`, 1},
