@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"gresnet/lib/kernel/mount"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 	"gresnet/test/sitetest"
 )
@@ -42,6 +43,15 @@ func link(target string) *fstest.MapFile {
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 
+// closing parses the configuration of a site that closes the device nodes of free HCAs, unless the text says otherwise.
+func closing(t *testing.T, toml string) config.Config {
+	t.Helper()
+	if !strings.Contains(toml, "host =") {
+		toml = "[access]\nhost = \"closed\"\n" + toml
+	}
+	return sitetest.Parse(t, toml)
+}
+
 func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing.T) {
 	sys := fstest.MapFS{"class/infiniband/mlx5_0/node_guid": file("0002:c903:0000:0100")} // mlx5_1 is in a job
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
@@ -70,7 +80,7 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		if c.match != "" {
 			toml = "[[hca]]\nindex = 0\nmatch = \"" + c.match + "\"\n"
 		}
-		n := Nodes{Config: sitetest.Parse(t, toml), Sys: sys}
+		n := Nodes{Config: closing(t, toml), Sys: sys}
 		var closed []string
 		known := verdicts{}
 		for _, name := range append(slices.Clone(first), second...) {
@@ -104,7 +114,7 @@ func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
 		sys["bus/pci/devices/"+vf+"/physfn"] = link("../0000:10:00.0")
 		sys["bus/pci/devices/0000:10:00.0/virtfn"+number] = link("../" + vf)
 	}
-	n := Nodes{Config: sitetest.Parse(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
+	n := Nodes{Config: closing(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
 	for name, want := range map[string]bool{"uverbs0": true, "uverbs1": true, "uverbs2": true, "uverbs3": false} {
 		if v, err := n.covers(name, verdicts{}); err != nil || v.covered != want {
 			t.Errorf("%s is closed: %t, %v", name, v.covered, err)
@@ -147,7 +157,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},
 		{"none is listed, again", "", sys, true, "600 600 600"},
 	} {
-		n := Nodes{Config: sitetest.Parse(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
+		n := Nodes{Config: closing(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
@@ -194,7 +204,7 @@ func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := Nodes{Config: sitetest.Parse(t, "[access]\nhost = \"closed\"\n[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
+		n := Nodes{Config: closing(t, "[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
@@ -248,7 +258,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := Nodes{Config: sitetest.Parse(t, c.toml), Sys: sys, Dev: dev, Known: known}
+		n := Nodes{Config: closing(t, c.toml), Sys: sys, Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
@@ -326,7 +336,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
 		}
 	}
-	n := Nodes{Config: sitetest.Parse(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+	n := Nodes{Config: closing(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	had, err := n.Picture(false)
 	if err == nil {
 		err = n.Close()
@@ -425,7 +435,7 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *test
 		"[[hca]]\nindex = 0\nmatch = \"rdma=hfi1_0\"\n": RootAlone(),
 		"[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n": open,
 	} {
-		n := Nodes{Config: sitetest.Parse(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+		n := Nodes{Config: closing(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 		had, err := n.Picture(false)
 		if err := errors.Join(err, n.Close()); err != nil {
 			t.Fatal(err)
@@ -483,7 +493,7 @@ func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T
 				t.Fatal(err)
 			}
 		}
-		if err := (Nodes{Config: sitetest.Parse(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Close(); err != nil {
+		if err := (Nodes{Config: closing(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Close(); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range all {
@@ -506,7 +516,7 @@ func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := Nodes{Config: sitetest.Parse(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+	n := Nodes{Config: closing(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
