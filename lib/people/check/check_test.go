@@ -335,8 +335,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no guard, and it must be": {func(s *check.Site) { unguarded(s, config.GuardRequired) }, "error    guard: no job gets an HCA: no BPF; mount it"},
 		"no guard is wanted": {func(s *check.Site) { unguarded(s, config.GuardOff) },
 			"warning  guard: off: jobs of one user can open each other's HCAs; say guard = \"auto\" in [access], or use exclusive mode"},
-		"a guard":                      {func(s *check.Site) { unguarded(s, config.GuardAuto); s.GuardErr = nil }, ""},
-		"no guard, and exclusive mode": {func(s *check.Site) { s.GuardErr = noGuard }, ""},
+		"a guard":                        {func(s *check.Site) { unguarded(s, config.GuardAuto); s.GuardErr = nil }, ""},
+		"no guard, and exclusive mode":   {func(s *check.Site) { s.GuardErr = noGuard }, ""},
+		"a cgroup.conf that Slurm takes": {set("etc/slurm/cgroup.conf", "CgroupPlugin=autodetect\nConstrainDevices=yes\n"), ""},
+		"a key in cgroup.conf that the installed Slurm does not take": {set("etc/slurm/cgroup.conf", "ConstrainDevices=yes\nMaxKmemPercent=100\n"),
+			"error    cgroup.conf: /etc/slurm/cgroup.conf:2: Slurm 24.11 has no MaxKmemPercent: slurmd refuses the file; correct the line"},
+		"a cgroup.conf that does not read": {set("etc/slurm/cgroup.conf", "ConstrainDevices\n"),
+			`error    cgroup.conf: /etc/slurm/cgroup.conf:1: "ConstrainDevices" is not KEY=VALUE: slurmd refuses the file; correct the line`},
 		"jobs without cgroups": {func(s *check.Site) {
 			unguarded(s, config.GuardAuto)
 			s.GuardErr = nil

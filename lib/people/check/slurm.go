@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/people/setup"
 	"gresnet/lib/slurm"
+	"gresnet/lib/slurm/plugin"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
@@ -31,6 +32,7 @@ func (s Site) slurm() []Finding {
 	all = append(all, s.hides(conf, dir)...)
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
+	all = append(all, s.cgroupConf(conf, dir)...)
 	all = append(all, s.accounts(conf)...)
 	if err := setup.TwoFiles(s.Root, s.SlurmConf); err != nil {
 		all = append(all, bad(Error, "slurm.conf", hint.Whole(err), err.Error()))
@@ -60,6 +62,22 @@ func refused(about string, faults []error) (all []Finding) {
 		all = append(all, fail(about, "GN405 correct the line", "%s: slurmd refuses the file", err))
 	}
 	return all
+}
+
+// cgroupConf finds what slurmd refuses a cgroup.conf for.
+func (s Site) cgroupConf(conf slurm.Conf, dir string) []Finding {
+	const about = "cgroup.conf"
+	file := path.Join(dir, about)
+	if !slurm.Exists(s.Root, file) {
+		return nil
+	}
+	lines, err := slurm.Read(s.Root, file)
+	if err != nil {
+		return refused(about, []error{err})
+	}
+	dirs, _ := plugin.Dirs(s.Root, conf, dir)
+	version, _ := plugin.InstalledVersion(s.Root, dirs)
+	return refused(about, version.CgroupFaults(lines))
 }
 
 // prologFlags must make slurmd run the prolog when a job starts, on each of its

@@ -548,10 +548,14 @@ func (t *text) cut() (at int) {
 }
 
 // cgroupConf has jobs open the GPUs that they were given, and no others.
-func (p *planner) cgroupConf(file string) {
+func (p *planner) cgroupConf(file, slurmConf string) {
 	t, understood := p.openConf(file)
 	if !understood {
 		return
+	}
+	version, _ := p.version(p.text(slurmConf), path.Dir(slurmConf))
+	for _, err := range version.CgroupFaults(t.lines()) {
+		p.refuse(err.Error(), correct)
 	}
 	all := t.keys("ConstrainDevices")
 	switch {
@@ -625,7 +629,7 @@ func (p *planner) without(conf slurm.Conf, dir string) string {
 func (p *planner) slurm(file string) {
 	before := len(p.Plan.Refusals)
 	p.plugstack(file)
-	p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"))
+	p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"), file)
 	p.gresConf(path.Join(path.Dir(file), "gres.conf"))
 	p.slurmConf(file)
 	if !p.isTheirs(file) {

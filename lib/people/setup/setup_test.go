@@ -705,9 +705,11 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		"an odd line":        {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node1 CPUs\n" }, `/etc/slurm/slurm.conf:1: "CPUs" is not KEY=VALUE`},
 		"an odd list":        {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=x[1\nNodeName=node1\n" }, `/etc/slurm/slurm.conf:1: parse hostlist "x[1"`},
 		"an odd cgroup.conf": {func(t tree) { t["etc/slurm/cgroup.conf"] = "ConstrainCores\n" }, `/etc/slurm/cgroup.conf:1: "ConstrainCores" is not KEY=VALUE`},
-		"a NIC in capitals":  {func(t tree) { t["etc/slurm/gres.conf"] = "Name=NIC Files=/x,/y\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: Name=NIC Files=/x,/y"},
-		"a range":            {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
-		"no node":            {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
+		"a key in cgroup.conf that Slurm does not take": {func(t tree) { t["etc/slurm/cgroup.conf"] = "CgroupReleaseAgentDir=/x\n" },
+			"/etc/slurm/cgroup.conf:1: Slurm has no CgroupReleaseAgentDir"},
+		"a NIC in capitals": {func(t tree) { t["etc/slurm/gres.conf"] = "Name=NIC Files=/x,/y\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: Name=NIC Files=/x,/y"},
+		"a range":           {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
+		"no node":           {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
 		"a link": {func(t tree) {
 			t["etc/gresnet/plugstack.conf"] = "-> ../../common/plugstack.conf"
 		}, "/etc/gresnet/plugstack.conf is not a file of its own, but a symbolic link"},
