@@ -33,6 +33,7 @@ func (s Site) slurm() []Finding {
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
 	all = append(all, s.cgroupConf(conf, dir)...)
+	all = append(all, s.services(conf)...)
 	all = append(all, s.accounts(conf)...)
 	if err := setup.TwoFiles(s.Root, s.SlurmConf); err != nil {
 		all = append(all, bad(Error, "slurm.conf", hint.Whole(err), err.Error()))

@@ -54,14 +54,15 @@ func TestANftablesServiceIsNamedOnlyIfAReloadDeletesGresnetsTables(t *testing.T)
 	}
 }
 
-func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
-	pool := func(kind, addresses string) *jobnet.Pool {
-		r, err := config.ParseRange(addresses)
-		if err != nil {
-			panic(err)
-		}
-		return &jobnet.Pool{Kind: kind, Addresses: r, Auto: kind == config.UplinkAuto}
+func pool(kind, addresses string) *jobnet.Pool {
+	r, err := config.ParseRange(addresses)
+	if err != nil {
+		panic(err)
 	}
+	return &jobnet.Pool{Kind: kind, Addresses: r, Auto: kind == config.UplinkAuto}
+}
+
+func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(*check.Site)
