@@ -192,10 +192,13 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 				hca := j % len(names)
 				job := fmt.Sprintf("SLURM_JOB_ID=%d SLURM_JOB_GPUS=%d", 900200+j, hca)
 				out, code := vm.ByHand(t, "prolog", job)
-				if code != 0 && (code != 1 || !strings.Contains(out, hasIt)) {
+				env, _ := vm.Try(fmt.Sprintf("cat /run/gresnet/jobs/%d/env", 900200+j))
+				switch isRefused := strings.Contains(env, "GRESNET_REFUSED="); {
+				case code != 0:
 					t.Errorf("prolog of job %d: exit %d: %s", j, code, out)
-				}
-				if code == 0 {
+				case isRefused && !strings.Contains(env, hasIt):
+					t.Errorf("job %d is refused: %s", j, env)
+				case !isRefused:
 					if !holder[hca].CompareAndSwap(0, int64(900200+j)) {
 						t.Errorf("job %d has HCA %d, and another job has it, too", j, hca)
 					}

@@ -149,11 +149,12 @@ func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
 		}
 		vm.Same(t, before)
 	}
-	// So that it is known what an RPC looks like: slurmctld is asked, and knows no such job.
+	// So that it is known what an RPC looks like: slurmctld is asked, and knows no such job, which is refused then.
 	vm.WriteConfig(t, vm.AskScontrol)
 	if got, said := opened(t, "prolog", "SLURM_JOB_ID=900083"); len(got) == 0 {
 		t.Errorf("source scontrol asked nobody, and the prolog says\n%s", said)
 	}
+	opened(t, "epilog", "SLURM_JOB_ID=900083")
 	vm.Same(t, before)
 }
 

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -147,6 +148,18 @@ func NoDeadline(t *testing.T) {
 }
 
 const LawJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"
+
+// IsRefused holds the prolog of a job to a refusal that says why, and ends the job.
+func IsRefused(t *testing.T, id int, job, why string) {
+	t.Helper()
+	job = fmt.Sprintf("SLURM_JOB_ID=%d %s", id, job)
+	out, code := ByHand(t, "prolog", job)
+	env, err := Try(fmt.Sprintf("cat /run/gresnet/jobs/%d/env", id))
+	if code != 0 || err != nil || !strings.Contains(env, "\nGRESNET_REFUSED=") || !strings.Contains(env, why) {
+		t.Errorf("job %d is not refused for %q: exit %d: %s\n%s", id, why, code, out, env)
+	}
+	Must(t, "epilog", job)
+}
 
 // Must runs a program that has to succeed without a word.
 func Must(t *testing.T, program, job string) {
