@@ -176,9 +176,12 @@ func (s Slurm) Order(have []sysfs.GPU) ([]node.Location, error) {
 		}
 		return a, cmp.Or(errA, errB)
 	}
+	byVFIO := slices.IndexFunc(s.Devices, func(d slurm.Device) bool { return strings.HasPrefix(d.File, "/dev/vfio/") })
 	switch i := slices.IndexFunc(have, isDivided); {
 	case !s.Silent(have):
 		return s.listed(have), nil
+	case byVFIO >= 0:
+		return nil, unknown("%s is of no GPU that can be found", s.Devices[byVFIO].File)
 	case i >= 0:
 		return nil, unknown("GPU %s is divided, and no line has its parts", have[i].PCI)
 	}

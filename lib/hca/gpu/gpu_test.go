@@ -61,6 +61,8 @@ func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 			caps[i].Files = append(caps[i].Files, fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor))
 		}
 	}
+	vfio := four(0, 1)
+	vfio[0].Files, vfio[1].Files = []string{"/dev/vfio/21"}, []string{"/dev/vfio/20"}
 	for name, c := range map[string]struct {
 		have       []sysfs.GPU
 		node, gres string
@@ -98,6 +100,8 @@ func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 		"lines of parts":                               {mig, "Gres=gpu:3", "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21\nName=gpu MultipleFiles=/dev/nvidia-caps/nvidia-cap30,/dev/nvidia2\nName=gpu File=/dev/nvidia1", "0 2 1"},
 		"parts by their own device nodes":              {caps, "Gres=gpu:a100:2,gpu:1g.10gb:4", "Name=gpu Type=a100 File=/dev/nvidia[0,1]\nName=gpu Type=1g.10gb File=/dev/nvidia-caps/nvidia-cap[336,345,471,480]", "0 1 2 2 3 3"},
 		"lines of two parts of a GPU":                  {mig, "Gres=gpu:3", "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21\nName=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap30\nName=gpu File=/dev/nvidia1", "0 0 1"},
+		"VFIO has them":                                {vfio, "Gres=gpu:2", "Name=gpu File=/dev/vfio/[20-21]", "1 0"},
+		"VFIO has those that nobody finds":             {plain, "Gres=gpu:2", "Name=gpu File=/dev/vfio/[20-21]", "/dev/vfio/20 is of no GPU that can be found"},
 		"nothing has parts":                            {mig, "Gres=gpu:7", "Name=gpu Count=7", "GPU 0000:01:00.0 is divided, and no line has its parts"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,12 +31,28 @@ func GPUs(sys, proc fs.FS) (gpus []GPU, err error) {
 		if err == nil {
 			gpus[i].Location, err = Locate(sys, g.PCI)
 		}
+		if group := iommuGroup(sys, g.PCI); group != "" {
+			gpus[i].Files = append(gpus[i].Files, "/dev/vfio/"+group) // its device node while VFIO has it
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the GPUs: %w", err)
 	}
 	sortGPUs(gpus)
 	return gpus, nil
+}
+
+// iommuGroup returns the number of a PCI function's group, empty if it has none.
+func iommuGroup(sys fs.FS, pci string) string {
+	dir, err := pciDir(sys, pci)
+	if err != nil {
+		return ""
+	}
+	target, err := fs.ReadLink(sys, path.Join(dir, "iommu_group"))
+	if err != nil {
+		return ""
+	}
+	return path.Base(target)
 }
 
 // sortGPUs has GPUs in the order of their PCI addresses. One begins with its domain, which may have more than four digits.

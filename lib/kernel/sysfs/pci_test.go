@@ -101,6 +101,14 @@ func TestGPUsAreInTheOrderOfTheirPCIAddresses(t *testing.T) {
 			t.Errorf("got %q, %v, want %q", addresses(got), err, want)
 		}
 	})
+	t.Run("for virtual machines", func(t *testing.T) {
+		links, files := functions(t, "0000:07:00.0 pci0000:00 0x030200 0x10de", "0000:b7:00.0 pci0000:b0 0x030200 0x10de")
+		links["devices/pci0000:b0/0000:b7:00.0/iommu_group"] = "../../../kernel/iommu_groups/12"
+		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
+		if err != nil || len(got) != 2 || len(got[0].Files) != 0 || !reflect.DeepEqual(got[1].Files, []string{"/dev/vfio/12"}) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 	t.Run("a display adapter, but no service processor's", func(t *testing.T) {
 		links, files := functions(t, "0000:01:00.0 pci0000:00 0x030000 0x1a03", "0000:02:00.0 pci0000:00 0x030000 0x8086", "0000:00:03.0 pci0000:00 0x030000 0x1d0f")
 		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})

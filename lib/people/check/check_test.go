@@ -593,6 +593,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 				`warning  slurm.source: NodeName of node1 has nic, and no source gives what a job asks for: a job that asks for nic and gets no HCA is refused; write source = ["scontrol", "gpu"], or take the GRES out of slurm.conf and gres.conf`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),
 			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 is refused; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
+		"GPUs of VFIO's that are not found": {all(gpus(8, nil), set("dev/vfio/20", "", "dev/vfio/21", ""), edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/vfio/[20-21]")),
+			"error    gres.conf: number the GPUs by gres.conf: /dev/vfio/20 is of no GPU that can be found; say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )"},
 		"GPUs in another order": {func(s *check.Site) {
 			gpus(8, nil)(s)
 			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0,2-7]")(s)
