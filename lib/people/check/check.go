@@ -109,9 +109,12 @@ func (s Site) refusals() []Finding {
 
 // Run checks everything. What hangs on something that failed is left out.
 func (s Site) Run() []Finding {
-	all := []Finding{ok("configuration", "it can be read")}
-	if s.ConfigErr != nil {
-		all[0] = failed("configuration", s.ConfigErr)
+	var all []Finding
+	if s.ConfigErr == nil {
+		all = []Finding{ok("configuration", "it can be read")}
+	}
+	for _, err := range hint.Each(s.ConfigErr) {
+		all = append(all, failed("configuration", err))
 	}
 	all = append(all, s.state())
 	all = append(all, s.kernel()...)

@@ -728,3 +728,15 @@ func TestCheckSaysWhatSlurmsOwnIndicesCost(t *testing.T) {
 		}
 	}
 }
+
+func TestEachMistakeOfTheConfigurationIsALineOfItsOwn(t *testing.T) {
+	s := site()
+	_, s.ConfigErr = config.Parse([]byte("[slurm]\ngress = [\"nic\"]\npartial = \"all\"\n[overlay]\nport = 5000\n"), "gresnet.toml")
+	want := `error    configuration: gresnet.toml:2: unknown key "slurm.gress"; is "slurm.gres" meant?
+error    configuration: gresnet.toml:3: slurm.partial: "all" is not one of "none", "first"; correct line 3 of gresnet.toml
+error    configuration: gresnet.toml:5: overlay.port: 5000 is not from 1 to 1023; take one that root alone can bind: a user who has it would keep jobs from their networks
+`
+	if got := about(t, "configuration", s.Run()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -315,9 +316,20 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"policy with a list of numbers", "[[policy]]\nqos = [1]\ncount = 1\n", `f:2: policy.qos: is not a list of texts in quotes`, "correct line 2 of f"},
 		{"policy of another GRES", "[[policy]]\ngres = \"ib\"\ncount = 1\n", `f:2: policy.gres: "ib" is not one of slurm.gres, "nic"`, "add it to slurm.gres, or correct it"},
 		{"policy with an unknown key", "[[policy]]\ncount = 1\npartitions = \"a\"\n", `f:3: unknown key "policy.partitions"`, `is "policy.partition" meant?`},
-		{"the first of several", "[slurm]\ntimeout = 1\nx = 1\npartial = 1\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
+		{"several", "[slurm]\ntimeout = 1\nx = 1\npartial = 1\n",
+			`f:2: slurm.timeout: is not a text in quotes; f:3: unknown key "slurm.x"; f:4: slurm.partial: is not a text in quotes`, "correct line 2 of f"},
+		{"several in a line", "slurm = {timeout = 1, x = 1}\n", `f:1: slurm.timeout: is not a text in quotes`, "correct line 1 of f"},
+		{"very many", strings.Repeat("[[hca]]\n", 10), missing(8) + "2 more lines of it are wrong", "every [[hca]] has index and match"},
 		{"after texts that look like tables", "[slurm]\nscontrol = \"\"\"/x[[hca]]\\\"\\\"\\\"\n# = [\"\"\"\ngres = ['''[hca]''']\n", `f:4: slurm.gres: "[hca]" is no name of a GRES`, "use letters, digits, and _ - ."},
 	})
+}
+
+// missing returns the faults of some empty [[hca]] tables.
+func missing(n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf("f:%d: hca.index: is missing; ", i+1)
+	}
+	return text
 }
 
 // mistake is a text that is refused, why, and what to do about it.

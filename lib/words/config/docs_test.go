@@ -162,8 +162,10 @@ func faultsOf(s section, key string) []string {
 		}
 		for _, value := range wrong {
 			_, err := config.Parse([]byte(without+more+key+" = "+value+"\n"), "f")
-			if err != nil && strings.Contains(err.Error(), s.name+"."+key+": ") {
-				ids[hint.ID(err)] = true
+			for _, err := range hint.Each(err) {
+				if strings.Contains(err.Error(), s.name+"."+key+": ") {
+					ids[hint.ID(err)] = true
+				}
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func Parse(data []byte, name string) (Config, error) {
 	}
 	c.checkSources(root)
 	c.checkPKeys(root)
-	if err := d.First(); err != nil {
+	if err := d.Err(); err != nil {
 		return Config{}, err
 	}
 	return c, nil

@@ -66,19 +66,27 @@ func isComment(line []byte) bool {
 	return len(line) > 0 && line[0] == '#' && !bytes.ContainsFunc(line, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') })
 }
 
-// First returns the fault that stands first in the file, as one line for a person.
-func (d *Document) First() error {
-	if len(d.problems) == 0 {
-		return nil
-	}
+// mostFaults bounds the faults that a person is told of at once.
+const mostFaults = 8
+
+// Err returns the faults in the order in which they stand in the file, on one line. Of a line it has the first, since
+// others of it may follow from that one.
+func (d *Document) Err() error {
 	slices.SortStableFunc(d.problems, func(a, b lineError) int {
 		return cmp.Or(a.line-b.line, strings.Compare(a.text, b.text))
 	})
-	first := d.problems[0]
-	if others := d.others(first.key); len(others) > 0 {
-		first.hint = meant(others...)
+	var all []error
+	first := slices.CompactFunc(slices.Clone(d.problems), func(a, b lineError) bool { return a.line == b.line })
+	for _, e := range first[:min(len(first), mostFaults)] {
+		if others := d.others(e.key); len(others) > 0 {
+			e.hint = meant(others...)
+		}
+		all = append(all, e)
 	}
-	return first
+	if more := len(first) - len(all); more > 0 {
+		all = append(all, fmt.Errorf("%d more lines of it are wrong", more))
+	}
+	return hint.Join(all...)
 }
 
 // others returns the names of a key in the tables that have it.

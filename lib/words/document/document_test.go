@@ -40,7 +40,7 @@ func TestAFaultNamesTheLineOfItsKeyWhateverStandsAroundIt(t *testing.T) {
 		for _, table := range top.Tables("t") {
 			table.Text("key")
 		}
-		if err := d.First(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("f:%d: t.key: ", line)) {
+		if err := d.Err(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("f:%d: t.key: ", line)) {
 			t.Fatalf("seed %d: got %v, want a fault in line %d:\n%s", seed, err, line, text)
 		}
 	}
@@ -58,7 +58,7 @@ func TestWhatNobodyAsksForIsAFaultOnlyIfItIsNotAllowed(t *testing.T) {
 		}
 		top.Allow("key")
 		got := ""
-		if err := d.First(); err != nil {
+		if err := d.Err(); err != nil {
 			got = err.Error()
 		}
 		if got != want {

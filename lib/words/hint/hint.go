@@ -91,6 +91,18 @@ func (j joined) Error() string {
 
 func (j joined) Unwrap() []error { return j }
 
+// Each returns the errors that Join joined, or the one that is none of Join's.
+func Each(err error) []error {
+	var j joined
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &j):
+		return j
+	}
+	return []error{err}
+}
+
 // Clip keeps a text that should have been short from filling a log.
 func Clip(text string) string {
 	const most = 120
