@@ -13,7 +13,7 @@ const cgroupKeys = "allowedramspace alloweddevicesfile allowedswapspace cgroupau
 	"constraincores constraindevices constrainramspace constrainswapspace ignoresystemd ignoresystemdonfailure " +
 	"maxrampercent maxswappercent memorylimitenforcement memorylimitthreshold memoryswappiness minramspace"
 
-// since has the version from which Slurm takes a key, as far as it is known: it is no later one.
+// since has versions before which Slurm does not take a key.
 var since = map[string]Version{
 	"enablecontrollers": 23<<16 | 2<<8, "signalchildrenprocesses": 23<<16 | 11<<8, "systemdtimeout": 24<<16 | 5<<8,
 	"cgroupslice": 25<<16 | 5<<8, "enableextracontrollers": 25<<16 | 5<<8, "cgroupjobidpaths": 25<<16 | 5<<8,
