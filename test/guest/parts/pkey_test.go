@@ -115,7 +115,7 @@ func TestJobsOfTwoPartitionsHaveOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 func TestScanAndPlanSayWhichPKeyAJobHas(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	_, link := forPartitions(t, physics)
-	program := vm.Repo() + "/bin/gresnet-prolog "
+	program := vm.Repo() + "/bin/gresnet "
 	for command, want := range map[string]string{
 		"scan":              "P_Key 0x8001: nic ",
 		"scan --toml":       "pkey  = 0x8001",

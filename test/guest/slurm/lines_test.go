@@ -25,7 +25,7 @@ func TestSlurmRunsSeveralLinesInTheirOrderOrHeedsTheLastAlone(t *testing.T) {
 	ours := vm.Repo() + "/bin/gresnet-"
 	const prolog, epilog = "Prolog=/usr/local/sbin/line-prolog", "Epilog=/usr/local/sbin/line-epilog"
 	vm.Run(t, "rm -f /tmp/lines-*; cp "+conf+" /tmp/one-line.conf; sed -i 's|^Prolog=|"+prolog+"\\n&|; s|^Epilog=.*|&\\n"+epilog+"|' "+conf)
-	found := vm.Run(t, "{ "+ours+"prolog check 2>/dev/null || :; } | grep -E '^error .*: it has 2 lines with .*heeds the last one alone' || :")
+	found := vm.Run(t, "{ "+vm.Repo()+"/bin/gresnet check 2>/dev/null || :; } | grep -E '^error .*: it has 2 lines with .*heeds the last one alone' || :")
 	vm.Run(t, "cp /tmp/one-line.conf "+conf)
 	if regexp.MustCompile(` (2[0-3]\.|24\.0[0-4])`).MatchString(vm.Run(t, "slurmd -V")) {
 		if strings.Count(found, "\n") != 2 {

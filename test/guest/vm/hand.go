@@ -122,7 +122,7 @@ func WithConfig(t *testing.T, more string) {
 func SiteConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gresnet.toml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(Complete(text)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
