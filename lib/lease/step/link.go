@@ -350,7 +350,8 @@ func (s *Link) look(w *world.World) error {
 		if err != nil {
 			return err
 		}
-		if s.isRemade(i) {
+		// The epilog of a job that lost its HCA has said so already.
+		if !w.Dir.IsLost() && s.isRemade(i) {
 			w.Warn(s.Of, fmt.Errorf("%s is another one than the job had: its driver made it again on the node while the job ran, and the job was without it from then on", s.Name))
 		}
 		if i.Name == string(s.Name) {
