@@ -13,6 +13,8 @@
  * callback that fails it tells the user in three lines more. Where a callback does
  * fail, it returns -1: Slurm 22.05 lets a task run on after a positive number
  * (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). */
+#include <errno.h>
+#include <net/if.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdbool.h>
@@ -306,6 +308,22 @@ static void tell_note(void)
 		dprintf(STDERR_FILENO, "gresnet: %s", context.note);
 }
 
+/* tell_lost has the step's first task name the interfaces that its job no longer has: a driver that begins
+ * again, after a fault of the firmware say, makes them again on the node. A step may need none of them. */
+static void tell_lost(spank_t spank)
+{
+	char names[ENV_VALUE_MAX + 1];
+	char *rest = names, *name;
+
+	if (!context.step.speaks || spank_getenv(spank, "GRESNET_INTERFACES", names, sizeof(names)))
+		return;
+	while ((name = strsep(&rest, ",")))
+		if (*name && !if_nametoindex(name) && errno == ENODEV)
+			dprintf(STDERR_FILENO,
+				"gresnet: job %u no longer has %s: its driver made it again on the node, or it is gone; "
+				"hint: submit the job again [GN871]\n", context.step.job, name);
+}
+
 /* reach_servers lets a task that is in its job's network reach the step's MPI servers. */
 static int reach_servers(spank_t spank)
 {
@@ -346,6 +364,8 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 		/* What cannot be written is not missed. */
 		dprintf(STDERR_FILENO, "%s", NOTICE);
 	tell_note();
+	if (context.entered)
+		tell_lost(spank);
 	if (context.entered && (name_launcher(spank) || reach_servers(spank)))
 		_exit(EXIT_FAILURE);
 	return 0;

@@ -678,6 +678,15 @@ static void noted(void)
 	if (strcmp(said, "gresnet: job 4711 has fewer HCAs: why\n"))
 		fail("wrote \"%s\"", said);
 }
+/* told_of_a_loss: of the interface that the job no longer has, and of none that it has. */
+static void told_of_a_loss(void)
+{
+	char said[1024];
+
+	says_in_output(said, sizeof(said));
+	if (strncmp(said, "gresnet: job 4711 no longer has ib7: ", 37) || strchr(said, '\n') != said + strlen(said) - 1)
+		fail("wrote \"%s\"", said);
+}
 static void told_and_noted(void)
 {
 	char said[1024];
@@ -906,6 +915,8 @@ static const struct row rows[] = {
 	{"fewer HCAs, no notice", INSIDE, NULL, .spoil = note, .then = not_told, .argument = notice_off},
 	{"fewer HCAs, --gresnet=none", WITHOUT, NULL, .spoil = note, .then = not_told, .argument = allow_none, .option = "none"},
 	{"fewer HCAs, another job", INSIDE, NULL, .spoil = others_note, .then = not_told},
+	{"an interface that the job lost", INSIDE, NULL, HEAD NETNS "GRESNET_INTERFACES=job0,ib7\n", .then = told_of_a_loss},
+	{"an interface that the job lost, another task", INSIDE, NULL, HEAD NETNS "GRESNET_INTERFACES=job0,ib7\n", .task = second_task, .then = not_told},
 	{"a note that all can write", INSIDE, NULL, .spoil = world_note, .then = not_told},
 	{"batch step with batch", INSIDE, NULL, .task = batch_step, .then = not_told, .argument = batch_enters},
 	{"batch step with batch, broken lease", SHUT_IN, "not complete", .spoil = no_env, .task = batch_step,

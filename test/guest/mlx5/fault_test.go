@@ -109,6 +109,25 @@ func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItComesHome(t *testing.T) {
 	}
 }
 
+// TestAStepSaysWhichInterfaceItsJobHasLost has the driver begin again between two steps.
+func TestAStepSaysWhichInterfaceItsJobHasLost(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Long, vm.MLX5)
+	h := begin(t)[0]
+	closes(t)
+	before := remade(vm.Picture(t))
+	job := vm.Submit(t, "alice", "--gres=gpu:1", "srun echo first; touch /tmp/begun.$SLURM_JOB_ID; until [ -e /tmp/lost.$SLURM_JOB_ID ]; do sleep 0.2; done; srun echo second")
+	vm.Eventually(t, "the first step has ended", func() bool { _, err := vm.Try("test -e /tmp/begun." + job); return err == nil })
+	sh("timeout 120 devlink dev reload pci/PCI")(t, h)
+	again(t, h)
+	vm.Run(t, "touch /tmp/lost."+job)
+	vm.Ended(t, job)
+	out := vm.Run(t, "cat /tmp/"+job+".out")
+	if want := fmt.Sprintf("first\ngresnet: job %s no longer has %s: ", job, h.net); !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "\nsecond\n") {
+		t.Errorf("the job says:\n%s", out)
+	}
+	settles(t, "a job that lost its HCA", before)
+}
+
 // settles holds the node to be as it was, perhaps after a few of the runs that its timer starts.
 func settles(t *testing.T, what, before string) {
 	t.Helper()
