@@ -68,7 +68,7 @@ func TestTheModelsStandForFunctionsThatAreThere(t *testing.T) {
 	}
 }
 
-func TestEachMutationHasItsTraceInTheReadme(t *testing.T) {
+func TestEachMutationAndEachConfigurationHasARowInTheReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestEachMutationHasItsTraceInTheReadme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.mutation && (!strings.Contains(string(readme), "\n### "+r.name+"\n") || !strings.Contains(string(text), "WITHOUT_"+r.name)) {
+		if r.mutation && (!strings.Contains(string(readme), "\n| `"+r.name+"`: ") || !strings.Contains(string(text), "WITHOUT_"+r.name)) {
 			t.Errorf("%s and README.md say nothing of the mutation %s", r.model, r.name)
 		}
 		if !r.mutation && !strings.Contains(string(readme), "| `"+r.name+"` |") {
