@@ -19,12 +19,13 @@ import (
 
 const head = `# JSON
 
-Each object that gresnet prints as JSON: what the commands with ` + "`--json`" + ` print, and the lines of the file of
-[` + "`[accounting]`" + `](configuration.md#accounting-what-each-job-sent). It is made from the source (lib/hca/report).
+The objects that the commands print with ` + "`--json`" + `, and the lines of the file of
+[` + "`[accounting]`" + `](configuration.md#accounting-what-each-job-sent). This page is made from the source (lib/hca/report).
 
 - ` + "`version`" + ` is %d in all of them. gresnet may add fields under a version: ignore those that you do not
   know. If a field goes, or means something else, all objects get another version.
 - A field with a question mark is missing where there is nothing to say. A flag with one is ` + "`true`" + ` or missing.
+  A field without a type is text.
 - An HCA is the same object everywhere, with the fields that the command knows.
 - The exit code is the same with and without ` + "`--json`" + `. What went wrong is on stderr, as text; stdout
   may be empty then.
@@ -153,11 +154,14 @@ func TestEveryFieldIsOnThePage(t *testing.T) {
 	for _, o := range objects(t) {
 		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n", o.name, o.doc)
 		for _, f := range o.fields {
-			missing := ""
+			about := ""
 			if f.optional {
-				missing = "?"
+				about = "?"
 			}
-			fmt.Fprintf(&page, "- `%s`%s, %s: %s\n", f.name, missing, f.kind, f.doc)
+			if f.kind != "text" {
+				about += ", " + f.kind
+			}
+			fmt.Fprintf(&page, "- `%s`%s: %s\n", f.name, about, f.doc)
 		}
 	}
 	golden.Check(t, "../../../../docs/json.md", page.String())
