@@ -3,7 +3,7 @@ _gresnet() {
 	local current=${COMP_WORDS[COMP_CWORD]} word
 	COMPREPLY=()
 	case ${COMP_WORDS[COMP_CWORD - 1]} in
-	--config | --report | --machine | --capture) COMPREPLY=($(compgen -f -- "$current")); return ;;
+	--config | --report) COMPREPLY=($(compgen -f -- "$current")); return ;;
 	--state | --gres-dir) COMPREPLY=($(compgen -d -- "$current")); return ;;
 	esac
 	while IFS=$'\t' read -r word _; do

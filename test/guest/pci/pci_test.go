@@ -51,34 +51,3 @@ func TestOnPCIAJobHasTheHCAsThatAreNearestToItsGPUs(t *testing.T) {
 		vm.Same(t, before)
 	}
 }
-
-// A layout of this node, and what is shown and planned by it, against the node itself.
-func TestALayoutOfTheNodeTellsOfItWhatTheNodeDoes(t *testing.T) {
-	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
-	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
-	vm.WriteConfig(t, "[slurm]\nsource = [\"gpu\"]\n")
-	file := t.TempDir() + "/node.txt"
-	gresnet := vm.Repo() + "/bin/gresnet "
-	vm.Run(t, gresnet+"scan --capture "+file)
-	text := vm.Run(t, "cat "+file)
-	for _, word := range strings.Fields(vm.Run(t, `cat /sys/class/infiniband/*/node_guid /sys/class/net/*/address; hostname`)) {
-		if strings.Contains(text, word) {
-			t.Errorf("the layout has %s:\n%s", word, text)
-		}
-	}
-	const seats = ` --json | jq -r '.gpus, (.hcas[] | [.name, .driver, .id.pci, .numa, .gres, .index, .serves, .distance, [.ports[] | .num, .link_layer, .state, .interface]])'`
-	if node, layout := vm.Run(t, gresnet+"scan"+seats), vm.Run(t, gresnet+"scan --machine "+file+seats); node != layout {
-		t.Errorf("of the node scan says\n%s\nof its layout\n%s", node, layout)
-	}
-	for _, job := range []string{"--gpus 0", "--gpus 0,1", "--gpus 2", "--gpus 1-3", "--gpus 0-3", "--gres nic:2"} {
-		const names = ` --json | jq -r '.hcas[] | .name, .gres, .index'`
-		if node, layout := vm.Run(t, gresnet+"plan "+job+names), vm.Run(t, gresnet+"plan "+job+" --machine "+file+names); node != layout {
-			t.Errorf("%s: on the node %q, by its layout %q", job, node, layout)
-		}
-	}
-	vm.Run(t, gresnet+"check --machine "+file)
-	vm.Run(t, "sed -i '/^job 0-1 /s/ [^ ]*$//' "+file)
-	if out, code := vm.Command(t, "gresnet check --machine "+file); code != 1 || !strings.Contains(out, "and the layout says none") {
-		t.Errorf("a layout that is wrong: exit code %d: %s", code, out)
-	}
-}
