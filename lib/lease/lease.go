@@ -5,10 +5,10 @@
 // the job's device nodes, and env. env is written last and removed first: a lease counts while env
 // is there and not before.
 //
-// Read take.go and restore.go first. leftovers.go is the rare path: what earlier runs of a job left, a
-// journal that does not say whose it is, a lease that somebody has removed. wait.go, sweep.go and alive.go
-// are about leases that others have or left; release.go is about quarantined HCAs. Package opened has what
-// one lease does and undoes, package environment what the job reads.
+// Read take.go and restore.go first. wait.go, sweep.go and alive.go are about leases that others have or left;
+// release.go is about quarantined HCAs. Package opened has what one lease does and undoes, and in its damage.go
+// the rare path: a journal that does not read, a lease that somebody has removed. Package environment has what
+// the job reads.
 //
 // A prolog goes through these files: take.go, which asks, claims and fills; pick.go of package host, which chooses
 // HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which orders the steps;
@@ -25,7 +25,6 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/state/sign"
 )
 
@@ -33,7 +32,7 @@ import (
 var (
 	ErrRemains = opened.ErrRemains
 	ErrLost    = opened.ErrLost
-	ErrDamaged = recovery.ErrDamaged
+	ErrDamaged = opened.ErrDamaged
 )
 
 // Host is the node that leases are taken on.

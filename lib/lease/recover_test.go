@@ -28,16 +28,17 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 		refused, err := os.ReadFile(n.State.Lease(j.ID).Env())
 		return errors.Join(errors.New(string(refused)), err)
 	}
-	const lost = "its lease was removed: nobody remembers what its interfaces had"
+	const removed = "its lease was removed: nobody remembers what its interfaces had"
+	const lost = "journal damaged: " + removed
 	for name, c := range map[string]struct {
 		run      func(*testing.T, *Host) error
 		finds    string // what the first one says
 		own      bool   // it is that job's, or all jobs'
 		finished bool   // one that comes after it has nothing to do
 	}{
-		"its epilog":        {func(t *testing.T, n *Host) error { return n.Restore(t.Context(), nextJob, nil) }, lost, true, true},
-		"a sweep":           {func(t *testing.T, n *Host) error { return n.Sweep(t.Context(), Sweep{}) }, lost, true, true},
-		"its prolog, again": {func(t *testing.T, n *Host) error { return takes(t, n, again) }, lost, true, false},
+		"its epilog":        {func(t *testing.T, n *Host) error { return n.Restore(t.Context(), nextJob, nil) }, removed, true, true},
+		"a sweep":           {func(t *testing.T, n *Host) error { return n.Sweep(t.Context(), Sweep{}) }, removed, true, true},
+		"its prolog, again": {func(t *testing.T, n *Host) error { return takes(t, n, again) }, removed, true, false},
 		"another's prolog":  {func(t *testing.T, n *Host) error { return takes(t, n, other) }, "it is quarantined since job 2: " + lost, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
 			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet status lists the HCAs")
 		}
-		l, err := n.open(ctx, c.Job)
+		l, err := opened.Open(ctx, n.Host, c.Job)
 		if errors.Is(err, opened.ErrNone) {
 			return n.freeHome(ctx, sameQuarantine(c))
 		}

@@ -38,9 +38,12 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 
 // restoreLocked does what Restore does with the job's lock. The epilog began at begun.
 func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun time.Time) error {
-	l, err := n.open(ctx, id)
+	l, err := opened.Open(ctx, n.Host, id)
 	if errors.Is(err, opened.ErrNone) {
-		return n.restoreWithoutLease(ctx, id, run)
+		if s := sign.Of(n.State, id); s == nil || !isLater(s.Run, run) {
+			environment.Forget(n.Host, id)
+		}
+		return nil
 	}
 	if err != nil {
 		return err
@@ -55,14 +58,6 @@ func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun
 	l.Until = begun.Add(max(n.Config.Deadline.Epilog, l.UndoTime()))
 	err = l.Unwind()
 	return hint.Join(err, l.Complaint)
-}
-
-// restoreWithoutLease ends what a job has without a lease, unless that is a later run's, whose prolog found no HCA for it.
-func (n *Host) restoreWithoutLease(ctx context.Context, id uint32, run *job.Run) error {
-	if s := sign.Of(n.State, id); s != nil && isLater(s.Run, run) {
-		return nil
-	}
-	return n.endWithoutLease(ctx, id)
 }
 
 // isLater tells whether a run of a job came after the one whose epilog this is; nil means that it is the last one's.

@@ -145,12 +145,12 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	})
 }
 
-// leaseToSweep calls f with a job's lock and lease, or gives back what the job has without one.
+// leaseToSweep calls f with a job's lock and lease, if the job has one.
 func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*opened.Lease) error) error {
 	err := opened.IfFree(n.Host, id, func() error {
-		l, err := n.open(ctx, id)
+		l, err := opened.Open(ctx, n.Host, id)
 		if errors.Is(err, opened.ErrNone) {
-			return endRemoved(ctx, n.Host, id)
+			return nil
 		}
 		if err != nil {
 			return opened.Remains(err)

@@ -51,7 +51,7 @@ func TestWhereNothingHasRunSinceTheBootASweepAndAReleaseMakeNothing(t *testing.T
 func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	n.Log = func(event.Event) {}
-	l, err := n.open(t.Context(), holderJob)
+	l, err := opened.Open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func externStep(t *testing.T) (end func()) {
 
 func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	l, err := n.open(t.Context(), holderJob)
+	l, err := opened.Open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 // What many prologs that wait for one HCA do with its job's lock held must be quick.
 func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	l, err := n.open(t.Context(), holderJob)
+	l, err := opened.Open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}

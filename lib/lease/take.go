@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gresnet/lib/hca/gres"
@@ -38,43 +37,81 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 	if err := n.begin(ctx, j.Start); err != nil {
 		return err
 	}
-	opened.RestoreLost(ctx, n.Host, false)
-	asked := sync.OnceValue(func() entitlement { return n.ask(ctx, j) })
-	if !n.hasLeftovers(j.ID) && asked().isNothing() {
-		environment.Notify(n.Host, j, asked().less)
-		return nil // without the job's lock: it would guard nothing
-	}
-	return n.afterLeftovers(ctx, j, func() error { return n.takeEntitled(ctx, j, asked()) })
+	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
+		if own, err := n.endLeftovers(ctx, j); own || err != nil {
+			return err
+		}
+		wants, less, err := n.ask(ctx, j)
+		if err == nil && len(wants) > 0 {
+			var lacks []string
+			lacks, err = n.takeWanted(ctx, j, wants)
+			less = append(less, lacks...)
+		}
+		if refusal := refusalFor(ctx, j, err); refusal != nil {
+			return n.refuse(ctx, j, refusal)
+		}
+		if err == nil {
+			environment.Notify(n.Host, j, less)
+		}
+		return err
+	})
 }
 
 // begin readies the node and closes its device nodes: whatever a job gets, it must not open other HCAs.
-// The job began at start.
+// Then it restores HCAs that the node had lost. The job began at start.
 func (n *Host) begin(ctx context.Context, start time.Time) error {
 	defer n.Time("look after the node table and who can open device nodes")()
 	if err := n.ready(start); err != nil {
 		return err
 	}
-	return n.Close(ctx)
-}
-
-// takeEntitled takes what a job is entitled to, and tells the job what it lacks, or why it gets nothing.
-func (n *Host) takeEntitled(ctx context.Context, j job.Job, e entitlement) error {
-	lacks, err := n.takeWanted(ctx, j, e)
-	if err == nil {
-		environment.Notify(n.Host, j, append(e.less, lacks...))
-		return nil
-	}
-	if errors.Is(err, ErrRemains) {
+	if err := n.Close(ctx); err != nil {
 		return err
 	}
+	opened.RestoreLost(ctx, n.Host, false)
+	return nil
+}
+
+// endLeftovers ends what earlier runs of a job left. own says that this run has its lease already.
+func (n *Host) endLeftovers(ctx context.Context, j job.Job) (own bool, err error) {
+	l, err := opened.Open(ctx, n.Host, j.ID)
+	if err == nil {
+		defer l.Close()
+		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
+			n.Notice(j.ID, "the lease is there already")
+			return true, nil
+		}
+		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
+		err = l.Unwind()
+	}
+	if err != nil && !errors.Is(err, opened.ErrNone) {
+		return false, opened.Remains(err)
+	}
+	environment.Forget(n.Host, j.ID)
+	return false, nil
+}
+
+// ask asks the sources what a job is entitled to. less is why that is less than the job could expect.
+func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []string, err error) {
+	defer n.Time("ask what the job is entitled to")()
+	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
+	local.Less = func(why string) { less = append(less, why) }
+	wants, notes, err := source.Ask(ctx, j, n.Config, local)
+	for _, note := range notes {
+		n.Notice(j.ID, "%s", note)
+	}
+	return wants, less, err
+}
+
+// refusalFor returns the refusal that an error stands for, nil if it is the node's fault.
+func refusalFor(ctx context.Context, j job.Job, err error) *gres.Refusal {
 	var refusal *gres.Refusal
 	switch {
-	case errors.As(err, &refusal):
-		return n.refuse(ctx, j, refusal)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return n.refuse(ctx, j, tooSlow(j, err))
+	case errors.Is(err, ErrRemains):
+		return nil
+	case err != nil && !errors.As(err, &refusal) && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return tooSlow(j, err)
 	}
-	return err
+	return refusal
 }
 
 // tooSlow refuses a job whose prolog has no time left, and has undone what it did: any user can keep a node
@@ -86,11 +123,9 @@ func tooSlow(j job.Job, err error) *gres.Refusal {
 	}
 }
 
-// takeWanted takes what the sources say. lacks is what the job would have besides, if it were free.
-func (n *Host) takeWanted(ctx context.Context, j job.Job, e entitlement) (lacks []string, err error) {
-	if e.err != nil || len(e.wants) == 0 {
-		return nil, e.err
-	}
+// takeWanted takes what a job wants, and waits for HCAs that others hold as long as they are about to
+// give them back. lacks is what the job would have besides, if it were free.
+func (n *Host) takeWanted(ctx context.Context, j job.Job, wants []gres.Want) (lacks []string, err error) {
 	if n.Joined != nil {
 		if err := n.Joined(); err != nil {
 			return nil, err
@@ -99,35 +134,6 @@ func (n *Host) takeWanted(ctx context.Context, j job.Job, e entitlement) (lacks 
 	if j.Others, err = source.Companions(ctx, j, n.Config); err != nil {
 		return nil, err
 	}
-	passed, err := n.takeOrWait(ctx, j, e.wants)
-	return passedOver(passed), err
-}
-
-// entitlement is what the sources say of a job. less is why that is less than the job could expect.
-type entitlement struct {
-	wants []gres.Want
-	less  []string
-	err   error
-}
-
-func (e entitlement) isNothing() bool { return e.err == nil && len(e.wants) == 0 }
-
-// ask asks the sources what a job is entitled to.
-func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement) {
-	defer n.Time("ask what the job is entitled to")()
-	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
-	local.Less = func(why string) { e.less = append(e.less, why) }
-	var notes []string
-	e.wants, notes, e.err = source.Ask(ctx, j, n.Config, local)
-	for _, note := range notes {
-		n.Notice(j.ID, "%s", note)
-	}
-	return e
-}
-
-// takeOrWait takes what a job wants, and waits for HCAs that others hold as long as they are about to
-// give them back. passed is what the job would have besides, if it were free.
-func (n *Host) takeOrWait(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	if err := n.reclaim(ctx, j, wants); err != nil {
 		return nil, err
 	}
@@ -135,19 +141,11 @@ func (n *Host) takeOrWait(ctx context.Context, j job.Job, wants []gres.Want) (pa
 		passed, err := n.takeLease(ctx, j, wants)
 		var taken *gres.Taken
 		if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
-			return passed, err
+			return passedOver(passed), err
 		}
-		shared := taken.Shared()
-		held := n.waitForAnyHolder(ctx, j.ID, taken.By, shared != nil)
-		switch {
-		case held == nil:
-			continue
-		case shared != nil && errors.Is(held, errLives):
-			return nil, shared
-		case errors.Is(held, errAlive):
-			return nil, taken.Spared(held)
+		if err := n.waitForAnyHolder(ctx, j.ID, taken); err != nil {
+			return nil, err
 		}
-		return nil, err
 	}
 }
 

@@ -275,7 +275,7 @@ func TestAnUplinkOfTheNameOfAnHCAsInterfaceIsRefusedBeforeAnythingMoves(t *testi
 // lawRemoved ends what a job has whose lease somebody removed, and expects that its HCAs are kept
 // from later jobs.
 func lawRemoved(t *testing.T, law *Host) error {
-	if err := endRemoved(t.Context(), law.Host, lawJob); !errors.Is(err, ErrDamaged) {
+	if err := law.Restore(t.Context(), lawJob, nil); !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("the HCAs are not kept: %w", err)
 	}
 	return nil

@@ -19,24 +19,31 @@ import (
 // errQuarantined means that no job holds the HCA: it is quarantined.
 var errQuarantined = errors.New("it is quarantined")
 
-// waitForAnyHolder returns nil if one of the held HCAs is free now: the epilog of its job was still
-// running, or never ran and never will. If certain, it waits until it knows whether the jobs run.
-func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
-	all := errQuarantined
-	for _, by := range held {
-		if ctx.Err() != nil {
-			return ctx.Err()
+// waitForAnyHolder returns nil if one of the HCAs that others have is free now: the epilog of its job was still
+// running, or never ran and never will. Otherwise it returns why the job does not get them. Before a shared HCA's
+// job is refused, it waits until it knows whether the jobs run.
+func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, taken *gres.Taken) error {
+	shared := taken.Shared()
+	held := errQuarantined
+	for _, by := range taken.By {
+		if err := ctx.Err(); err != nil {
+			held = err
+			break
 		}
 		if by.Holder.Quarantined != "" {
 			continue
 		}
-		err := n.waitForHolder(ctx, id, by, certain)
-		if err == nil {
+		if held = n.waitForHolder(ctx, id, by, shared != nil); held == nil {
 			return nil
 		}
-		all = err
 	}
-	return all
+	switch {
+	case shared != nil && errors.Is(held, errLives):
+		return shared
+	case errors.Is(held, errAlive):
+		return taken.Spared(held)
+	}
+	return taken
 }
 
 // waitForHolder returns nil if a holder does not have its HCA any more, or the HCA is quarantined

@@ -1,11 +1,8 @@
 package environment
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"gresnet/lib/lease/host"
@@ -45,14 +42,6 @@ func nameOf(j job.Job) string {
 		return "this node"
 	}
 	return j.Node
-}
-
-// Remembers tells whether there is anything for Forget to remove. In doubt there is.
-func Remembers(n *host.Host, job uint32) bool {
-	return slices.ContainsFunc([]string{n.State.Notice(job), n.State.Sign(job)}, func(name string) bool {
-		_, err := os.Lstat(name)
-		return !errors.Is(err, fs.ErrNotExist)
-	})
 }
 
 // Forget removes what the prolog left for the job's steps beside the lease: the line, and the sign of

@@ -7,7 +7,6 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/words/hint"
@@ -16,23 +15,18 @@ import (
 
 // bringHome brings home all parts of the node's own, and then looks at them again when udev is
 // idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
-// make its interface anew. whole says that the journal has a note of all that was done. The notes
-// are then in an order in which moves can be in flight while others are undone.
-func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
+// make its interface anew.
+func (l *Lease) bringHome(notes []Note) []error {
 	if len(notes) == 0 {
 		return nil
 	}
 	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
-	steps, up := recovery.StepsOf(notes), recovery.FirstOfRank(notes, step.AllUp)
+	steps, up := stepsOf(notes), firstOfRank(notes, step.AllUp)
 	for i := 0; i < len(steps); {
 		if i == up {
 			h.finish()
 		}
 		now := steps[i:]
-		if !whole {
-			h.await(h.moving.all())
-			now = now[:1]
-		}
 		h.await(h.moving.before(now[0]))
 		i += h.undo(now)
 	}
@@ -94,7 +88,7 @@ func (h *homecoming) record(s world.Deed, err error) {
 }
 
 // lookAgain waits for udev, verifies all that is home, and strikes it.
-func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
+func (l *Lease) lookAgain(notes []Note) (failed []error) {
 	waited := l.Host.Time("wait for udev")
 	if err := l.World.AwaitUdev(l.World.Udev); err != nil {
 		failed = append(failed, err)
@@ -120,7 +114,7 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 }
 
 // interfaces returns the indices of the interfaces whose settings a lease has, as far as they were seen.
-func interfaces(v *scan.View, notes []recovery.Note) (indices []int) {
+func interfaces(v *scan.View, notes []Note) (indices []int) {
 	for _, s := range notes {
 		settings, is := s.Step.(*step.Settings)
 		if !is {
@@ -134,7 +128,7 @@ func interfaces(v *scan.View, notes []recovery.Note) (indices []int) {
 }
 
 // verify looks again at all that is home.
-func (l *Lease) verify(notes []recovery.Note) (failed []error) {
+func (l *Lease) verify(notes []Note) (failed []error) {
 	for _, s := range notes {
 		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[pieceOf(s.Step)] {
 			continue

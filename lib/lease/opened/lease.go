@@ -1,7 +1,7 @@
 // Package opened has the lease that a run of the prolog or the epilog works on, under the job's
 // lock. It notes each step in the journal, carries it out (inflight.go), and unwinds what the
 // journal has (unwind.go, home.go). The order of an unwinding is decided by step.order and
-// recovery.SortForUndo.
+// sortForUndo.
 //
 // damage.go is the rare path: how an unwinding goes if the journal does not read in full.
 package opened
@@ -43,11 +43,6 @@ func Remains(err error) error {
 	return fmt.Errorf("%w: %w", ErrRemains, err)
 }
 
-// HeadlessError means that a lease's journal does not say whose lease it is.
-type HeadlessError struct{ Why string }
-
-func (e HeadlessError) Error() string { return "open the lease: " + e.Why }
-
 // Lease is an open lease.
 type Lease struct {
 	Host    *host.Host
@@ -86,21 +81,17 @@ func Create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
 	return enter(ctx, h, dir, book, ns), nil
 }
 
-// Open opens a lease that somebody began, or returns ErrNone. A HeadlessError, or a journal of
-// another version, is for leftovers.go of package lease.
+// Open opens a job's lease, or returns ErrNone. If no journal tells what that is, damage.go opens it.
 func Open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	dir := h.State.Lease(id)
 	book, err := journal.Open(dir.Journal())
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !dir.Exists():
-		return nil, ErrNone
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, HeadlessError{"it is not there any more"}
+	case errors.Is(err, fs.ErrNotExist), err == nil && book.Header == (journal.Header{}):
+		return openHeadless(ctx, h, id, book)
+	case errors.Is(err, journal.ErrVersion):
+		return nil, foreign(ctx, h, id, err)
 	case err != nil:
 		return nil, err
-	case book.Header == (journal.Header{}):
-		book.Close()
-		return nil, HeadlessError{"its first line does not read"}
 	}
 	ns, err := netns.Current()
 	if err != nil {
@@ -114,13 +105,6 @@ func Open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 		return nil, hint.With(err, "GN217 run it in the node's root network namespace")
 	}
 	return enter(ctx, h, dir, book, ns), nil
-}
-
-// Headless returns a lease whose journal does not say whose lease it is. Its header is a guess.
-func Headless(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS, why string) *Lease {
-	l := enter(ctx, h, dir, book, ns)
-	l.headless = why
-	return l
 }
 
 func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS) *Lease {

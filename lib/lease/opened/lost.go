@@ -15,7 +15,6 @@ import (
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
@@ -187,7 +186,7 @@ func (l *Lease) waits() bool {
 }
 
 // isBack tells whether the node has all that the notes are about.
-func (l *Lease) isBack(notes []recovery.Note) bool {
+func (l *Lease) isBack(notes []Note) bool {
 	err := l.World.OnHost(func(v *scan.View) (err error) {
 		for _, s := range notes {
 			piece := pieceOf(s.Step)

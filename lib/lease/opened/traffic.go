@@ -7,14 +7,13 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/words/hint"
 )
 
 // beginTraffic begins to read what the HCAs carried for the job. If the prolog failed, they carried
 // nothing.
-func (l *Lease) beginTraffic(notes []recovery.Note) *host.Traffic {
+func (l *Lease) beginTraffic(notes []Note) *host.Traffic {
 	var all []*step.Access
 	for _, s := range notes {
 		if a, is := s.Step.(*step.Access); is && !l.unused {
@@ -26,7 +25,7 @@ func (l *Lease) beginTraffic(notes []recovery.Note) *host.Traffic {
 
 // tellTraffic tells what an HCA carried when its note is struck. No later unwinding looks at that
 // note, so each HCA's traffic is told once.
-func (l *Lease) tellTraffic(s recovery.Note) {
+func (l *Lease) tellTraffic(s Note) {
 	a, is := s.Step.(*step.Access)
 	if !is || l.notStruck[a.ID] != nil {
 		return

@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/hook"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
@@ -35,15 +34,15 @@ func (l *Lease) Unwind() error {
 		return Remains(err)
 	}
 	defer l.watchUdev()()
-	notes, damage := l.left()
+	notes, damaged := l.left()
 	l.startOver()
-	failed := l.undoAll(notes, damage)
+	failed := l.undoAll(notes, damaged)
 	l.Host.TellQuarantines(l.World.Job, l.World.Away)
 	if len(failed) > 0 {
 		return Remains(hint.Join(failed...))
 	}
-	if damage != nil {
-		if err := l.setAside(damage); err != nil {
+	if damaged != nil {
+		if err := l.setAside(damaged); err != nil {
 			return err
 		}
 		return l.lostAny()
@@ -55,7 +54,7 @@ func (l *Lease) Unwind() error {
 		return Remains(err)
 	}
 	l.Host.Tell(event.LeaseReturned, l.World.Job, "the lease is given back")
-	logUsers(l.Host, l.World.Job, recovery.HCAsOf(notes))
+	logUsers(l.Host, l.World.Job, hcasOf(notes))
 	return nil
 }
 
@@ -68,8 +67,8 @@ func (l *Lease) startOver() {
 
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the
 // lease's device nodes and namespace. Last it frees the claims: until then the HCAs are the job's.
-func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error {
-	homeFrom, placesFrom, claimsFrom := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome), recovery.FirstOfRank(notes, step.Rank(new(step.Claim)))
+func (l *Lease) undoAll(notes []Note, damaged *damage) []error {
+	homeFrom, placesFrom, claimsFrom := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome), firstOfRank(notes, step.Rank(new(step.Claim)))
 
 	if err := l.World.CloseNodes(); err != nil {
 		return []error{err}
@@ -78,24 +77,24 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	failed := l.remove(notes[:homeFrom])
 	l.carried = traffic.End()
 
-	failed = append(failed, l.bringHome(notes[homeFrom:placesFrom], damage == nil)...)
-	if damage != nil || l.passed {
+	failed = append(failed, l.bringHome(notes[homeFrom:placesFrom])...)
+	if damaged != nil || l.passed {
 		failed = append(failed, l.bringStraysHome()...)
 	}
-	if damage != nil {
-		l.doubt(damage)
+	if damaged != nil {
+		l.doubt(damaged)
 	}
 	l.quarantineLost()
 
 	if len(failed) == 0 { // else something that is not home may be in there
 		failed = l.removePlaces(notes[placesFrom:claimsFrom])
 	}
-	all := len(failed) == 0 && damage == nil && len(l.World.Gone) == 0
+	all := len(failed) == 0 && damaged == nil && len(l.World.Gone) == 0
 	return append(failed, l.free(notes[claimsFrom:], all)...)
 }
 
 // removePlaces removes the lease's device nodes and namespace, up to the first that stays.
-func (l *Lease) removePlaces(notes []recovery.Note) []error {
+func (l *Lease) removePlaces(notes []Note) []error {
 	for _, s := range notes {
 		if failed := l.undo(s); len(failed) > 0 {
 			return failed
@@ -106,7 +105,7 @@ func (l *Lease) removePlaces(notes []recovery.Note) []error {
 }
 
 // free frees claims, but for what the journal still says to be away. all says that everything is undone.
-func (l *Lease) free(claims []recovery.Note, all bool) (failed []error) {
+func (l *Lease) free(claims []Note, all bool) (failed []error) {
 	for _, s := range claims {
 		if all && len(failed) == 0 {
 			l.shorten(s)
@@ -127,7 +126,7 @@ func (l *Lease) lostAny() error {
 }
 
 // remove removes what was made for the job and is not the node's own.
-func (l *Lease) remove(notes []recovery.Note) (failed []error) {
+func (l *Lease) remove(notes []Note) (failed []error) {
 	for _, s := range notes {
 		errs := l.undo(s)
 		if len(errs) == 0 {
@@ -141,13 +140,13 @@ func (l *Lease) remove(notes []recovery.Note) (failed []error) {
 	return failed
 }
 
-func (l *Lease) undo(s recovery.Note) []error {
+func (l *Lease) undo(s Note) []error {
 	return l.failure(s.Step, l.timed(undo, s.Step, func() error { return s.Undo(l.World) }))
 }
 
 // markUndone strikes a note in the journal: the step need never be undone again. If /run is full
 // and it cannot, the next unwinding, if there is one, looks again.
-func (l *Lease) markUndone(s recovery.Note) {
+func (l *Lease) markUndone(s Note) {
 	if s.Struck || s.Number == 0 {
 		return
 	}
@@ -177,7 +176,7 @@ func (l *Lease) quarantineNotStruck() (failed []error) {
 
 // shorten cuts the journal back to the claim, when nothing else of the lease is left: no strike that
 // was lost on a full /run matters any more.
-func (l *Lease) shorten(claim recovery.Note) {
+func (l *Lease) shorten(claim Note) {
 	if err := l.Journal.Shorten(claim.Number); err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
 		return
@@ -217,7 +216,7 @@ func (l *Lease) failure(s world.Deed, err error) []error {
 // peers returns the HCAs that another lease has by now, by the node table. This lease brought them
 // home and freed them, even if its journal does not say so: a lost strike must not take them from
 // the other lease. HCAs in this job's namespace are not the other lease's, whatever the table says.
-func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
+func (l *Lease) peers(all []Note) map[node.ID]bool {
 	t, err := l.World.Table.Read()
 	if err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
@@ -228,10 +227,10 @@ func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
 			others[c.HCA] = true
 		}
 	}
-	if !slices.ContainsFunc(all, func(s recovery.Note) bool { return others[s.HCA()] }) {
+	if !slices.ContainsFunc(all, func(s Note) bool { return others[s.HCA()] }) {
 		return others
 	}
-	here, err := hcasInside(l.World, recovery.StepsOf(all))
+	here, err := hcasInside(l.World, stepsOf(all))
 	if err != nil {
 		l.Host.Notice(l.World.Job, "list what is in the job's namespace: %s", err)
 	}
@@ -243,17 +242,17 @@ func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
 
 // left returns the notes that are not struck, in the order in which the unwinding undoes them. If
 // the journal is damaged, it adds what needs no note.
-func (l *Lease) left() ([]recovery.Note, *recovery.Damage) {
-	all, why := recovery.Decode(l.Journal, l.headless)
+func (l *Lease) left() ([]Note, *damage) {
+	all, why := decode(l.Journal)
 	others := l.peers(all)
-	damage := l.damaged(all, why, others)
-	l.passed = slices.ContainsFunc(all, func(s recovery.Note) bool { return !s.Struck && others[s.HCA()] })
-	notes := slices.DeleteFunc(slices.Clone(all), func(s recovery.Note) bool { return s.Struck || others[s.HCA()] })
-	if damage != nil {
-		notes = append(notes, l.unnoted(damage, all)...)
+	d := l.damaged(all, why, others)
+	l.passed = slices.ContainsFunc(all, func(s Note) bool { return !s.Struck && others[s.HCA()] })
+	notes := slices.DeleteFunc(slices.Clone(all), func(s Note) bool { return s.Struck || others[s.HCA()] })
+	if d != nil {
+		notes = slices.Concat(l.unnoted(d, all), notes, unmoved(notes, all))
 	}
-	recovery.SortForUndo(notes, damage == nil)
-	return notes, damage
+	sortForUndo(notes)
+	return notes, d
 }
 
 // watchUdev begins to hear udev's events. If it cannot, the unwinding waits until udev has nothing
@@ -303,7 +302,7 @@ func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 // GiveUp strikes all notes about an HCA that is at home.
 func (l *Lease) GiveUp(id node.ID) error {
 	notes, _ := l.left()
-	notes = slices.DeleteFunc(notes, func(s recovery.Note) bool { return s.HCA() != id })
+	notes = slices.DeleteFunc(notes, func(s Note) bool { return s.HCA() != id })
 	for _, s := range notes {
 		if err := isHome(l.World, s.Step); err != nil {
 			return err

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hca/world"
-	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
@@ -52,7 +51,7 @@ func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 				t.Errorf("damaged %v: it would undo %s %s, which is job %d's", damaged, s.Kind(), s.Object(), holder)
 			}
 		}
-		if !slices.ContainsFunc(notes, func(s recovery.Note) bool { return s.HCA() == leasetest.B }) {
+		if !slices.ContainsFunc(notes, func(s Note) bool { return s.HCA() == leasetest.B }) {
 			t.Errorf("damaged %v: it would leave its own HCA away", damaged)
 		}
 	}
@@ -83,12 +82,12 @@ func TestWhatTheNodeLostIsQuarantinedAlsoWhereTheJournalIsDamaged(t *testing.T) 
 	for _, damaged := range []bool{false, true} {
 		l := opens(t)
 		l.World.Gone[world.Piece{HCA: leasetest.A}] = true
-		claim := recovery.Note{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A}}}}
-		var damage *recovery.Damage
+		claim := Note{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A}}}}
+		var broken *damage
 		if damaged {
-			damage = &recovery.Damage{Why: []string{"a line does not read"}}
+			broken = &damage{why: []string{"a line does not read"}}
 		}
-		l.undoAll([]recovery.Note{claim}, damage)
+		l.undoAll([]Note{claim}, broken)
 		if now, err := l.World.Table.Read(); err != nil || len(now.Claims) != 1 || now.Claims[0].Quarantined == "" {
 			t.Errorf("damaged %v: claims %+v, %v", damaged, now.Claims, err)
 		}
@@ -120,7 +119,7 @@ func TestTheDeviceNodesOfALeaseAreClosedBeforeAnHCAComesHome(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(l.World.Dir.Devices(), 0o755), unix.Mknod(s.node, unix.S_IFCHR, int(unix.Mkdev(1, 3))), os.Chmod(s.node, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	if failed := l.undoAll([]recovery.Note{{Step: s}}, nil); len(failed) == 0 || s.had.Perm() != 0o600 {
+	if failed := l.undoAll([]Note{{Step: s}}, nil); len(failed) == 0 || s.had.Perm() != 0o600 {
 		t.Errorf("the node has %s, %v", s.had, failed)
 	}
 }

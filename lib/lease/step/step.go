@@ -32,9 +32,8 @@ type Verifier interface {
 	Verify(*world.World) error
 }
 
-// order says which kinds of steps an unwinding undoes first: an RDMA device must be home before its
-// interface, which that move may make again, and all interfaces before their settings. For rdma and link
-// this holds only where the journal lacks notes: else these are undone as they were done (recovery.SortForUndo). Only this table has kinds and their ranks.
+// order says which kinds of steps an unwinding undoes first: all interfaces are home before their settings. Moves,
+// rdma and link, are undone as they were done (sortForUndo in package opened). Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
 	blank func() Step

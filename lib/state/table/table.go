@@ -141,9 +141,17 @@ func (t *Table) ClaimsOf(job uint32) []Claim {
 	return slices.DeleteFunc(slices.Clone(t.Claims), func(c Claim) bool { return c.Job != job || c.Doubt })
 }
 
-// UplinksOf returns all uplinks that a job has.
-func (t *Table) UplinksOf(job uint32) []Uplink {
-	return slices.DeleteFunc(slices.Clone(t.Uplinks), func(u Uplink) bool { return u.Job != job })
+// RunOf returns the run of a job that has claims, without those in doubt, or an uplink. A job has one such run at a time.
+func (t *Table) RunOf(job uint32) (run string, has bool) {
+	for _, c := range t.ClaimsOf(job) {
+		return c.Run, true
+	}
+	for _, u := range t.Uplinks {
+		if u.Job == job {
+			return u.Run, true
+		}
+	}
+	return "", false
 }
 
 // Addresses returns the addresses that jobs have.

@@ -7,56 +7,24 @@ import (
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
-	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/words/node"
 )
 
-// strayLinks returns the interfaces of hardware in the job's namespace, each as the step whose undo
-// brings it home under its present name. An unwinding asks for them after it has brought home all
-// that it knows of.
-func strayLinks(w *world.World) (strays []*step.Link, err error) {
-	err = w.InJob(func(v *scan.View) error {
-		list, err := v.Link.List()
-		for _, i := range list {
-			hardware := i.ID.Kind == "" || i.ID.Kind == "ipoib"
-			if hardware && !i.Loopback {
-				strays = append(strays, &step.Link{Interface: i.ID, Name: netlink.Name(i.Name)})
-			}
-		}
+// inJob calls f with a view of the job's namespace, if there is one.
+func inJob(w *world.World, f func(*scan.View) error) error {
+	if err := w.InJob(f); !errors.Is(err, world.ErrNoNamespace) {
 		return err
-	})
-	if errors.Is(err, world.ErrNoNamespace) {
-		return nil, nil
 	}
-	return strays, err
-}
-
-// strayDevices returns the RDMA devices in the job's namespace that no step is about, each as the step whose undo brings
-// it home.
-func strayDevices(w *world.World, steps []step.Step) (strays []*step.RDMA, err error) {
-	err = w.InJob(func(v *scan.View) error {
-		devices, err := rdmaDevices(v)
-		for _, d := range devices {
-			noted := func(s step.Step) bool { r, is := s.(*step.RDMA); return is && r.ID == d.ID }
-			if !slices.ContainsFunc(steps, noted) {
-				strays = append(strays, &step.RDMA{ID: d.ID, Name: netlink.Name(d.Name)})
-			}
-		}
-		return err
-	})
-	if errors.Is(err, world.ErrNoNamespace) {
-		return nil, nil
-	}
-	return strays, err
+	return nil
 }
 
 // hcasInside returns the HCAs that have a part in the job's namespace: an RDMA device, or an interface
 // that one of the steps is about.
 func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
-	err = w.InJob(func(v *scan.View) error {
+	err = inJob(w, func(v *scan.View) error {
 		devices, err := rdmaDevices(v)
 		if err != nil {
 			return err
@@ -73,9 +41,6 @@ func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
 		}
 		return err
 	})
-	if errors.Is(err, world.ErrNoNamespace) {
-		return nil, nil
-	}
 	return ids, err
 }
 
