@@ -50,8 +50,11 @@ func (f *firmware) transmit(q *sendQueue, units int) {
 			panic(fault{text: "a packet of more than 256 KiB"})
 		}
 	}
+	packets := [][]byte{packet}
 	const l4 = 0x80
-	if entry[20]&l4 != 0 {
+	if entry[3] == opcodeLSO {
+		packets = segments(packet, inlined, int(be.Uint16(entry[22:])))
+	} else if entry[20]&l4 != 0 {
 		fillChecksum(packet)
 	}
 	if !f.carrier {
@@ -59,9 +62,63 @@ func (f *firmware) transmit(q *sendQueue, units int) {
 	}
 	for _, other := range f.wire() {
 		if other != f && other.carrier && !other.infiniband {
-			other.contain(func() { other.receive(packet) })
+			for _, each := range packets {
+				other.contain(func() { other.receive(each) })
+			}
 		}
 	}
+}
+
+// segments makes packets of one that is larger than the MTU: each has the header, of TCP, and so much of the rest.
+func segments(packet []byte, header, most int) (all [][]byte) {
+	const finOrPush = 0x09
+	be := binary.BigEndian
+	ip := headerOf(packet)
+	if header > len(packet) || most == 0 || ip+20 > header {
+		return nil
+	}
+	tcp := ip + 40
+	if packet[ip]>>4 == 4 {
+		tcp = ip + int(packet[ip]&0xf)*4
+	}
+	if tcp+20 > header {
+		return nil
+	}
+	for off := header; off < len(packet); off += most {
+		end := min(off+most, len(packet))
+		one := append(append([]byte{}, packet[:header]...), packet[off:end]...)
+		if n := len(all); packet[ip]>>4 == 4 {
+			be.PutUint16(one[ip+2:], uint16(len(one)-ip))
+			be.PutUint16(one[ip+4:], be.Uint16(packet[ip+4:])+uint16(n))
+			be.PutUint16(one[ip+10:], 0)
+			be.PutUint16(one[ip+10:], ^checksum(0, one[ip:tcp]))
+		} else {
+			be.PutUint16(one[ip+4:], uint16(len(one)-tcp))
+		}
+		be.PutUint32(one[tcp+4:], be.Uint32(packet[tcp+4:])+uint32(off-header))
+		if end < len(packet) {
+			one[tcp+13] &^= finOrPush
+		}
+		addresses := one[ip+8 : ip+40]
+		if packet[ip]>>4 == 4 {
+			addresses = one[ip+12 : ip+20]
+		}
+		const protocol = 6
+		pseudo := uint32(checksum(0, addresses)) + protocol + uint32(len(one)-tcp)
+		be.PutUint16(one[tcp+16:], 0)
+		be.PutUint16(one[tcp+16:], ^checksum(pseudo, one[tcp:]))
+		all = append(all, one)
+	}
+	return all
+}
+
+// headerOf returns where the header of IP begins, behind any tags of VLANs.
+func headerOf(packet []byte) int {
+	at := 14
+	for at <= len(packet) && packet[at-2] == 0x81 && packet[at-1] == 0 {
+		at += 4
+	}
+	return at
 }
 
 // receive puts a packet into the first queue that has room, or loses it. An interface that is
@@ -74,7 +131,8 @@ func (f *firmware) receive(packet []byte) {
 			q = each
 		}
 	}
-	if q == nil || len(packet) < 14 {
+	// A driver whose buffers are smaller than a packet would take others for its rest.
+	if q == nil || len(packet) < 14 || len(packet) > q.space() {
 		return
 	}
 	counter := uint16(q.consumed)
@@ -136,6 +194,19 @@ func (f *firmware) scatter(q *receiveQueue, data []byte) {
 	q.consumed++
 }
 
+// space returns how many bytes the next entry of a receive queue takes.
+func (q *receiveQueue) space() (n int) {
+	entry := q.entry(q.consumed)
+	for at := 0; at+16 <= len(entry); at += 16 {
+		size := int(binary.BigEndian.Uint32(entry[at:]) & 0x7fffffff)
+		if size == 0 {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
 // checksum returns the sum of 16 bits in one's complement that IP's checksums are made of.
 func checksum(sum uint32, data []byte) uint16 {
 	for i := 0; i+1 < len(data); i += 2 {
@@ -153,10 +224,7 @@ func checksum(sum uint32, data []byte) uint16 {
 // fillChecksum ends the checksum of TCP or UDP that the driver began with the sum of the
 // addresses.
 func fillChecksum(packet []byte) {
-	at, kind := 0, 14
-	for kind <= len(packet) && packet[kind-2] == 0x81 && packet[kind-1] == 0 { // a VLAN's tag
-		kind += 4
-	}
+	at, kind := 0, headerOf(packet)
 	if kind+20 > len(packet) {
 		return
 	}
