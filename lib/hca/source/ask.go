@@ -8,10 +8,12 @@ package source
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/slurm"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
@@ -43,7 +45,8 @@ type Local struct {
 	// Mapping is the GRES mapping; with GPUs, it says which HCAs serve them.
 	Mapping func(gpus []int) (gres.Mapping, error)
 	CPUs    func() (int, error)
-	Threads func() (int, error) // of each core
+	Threads func() (int, error)        // of each core
+	Conf    func() (slurm.Conf, error) // slurm.conf; nil: there is none
 
 	// Less is told why a job gets fewer HCAs than it could expect, a text for each reason;
 	// nil: nobody wants to know.
@@ -102,6 +105,48 @@ func (l Local) nothing(ctx context.Context, j job.Job, site config.Slurm, asked 
 		*notes = append(*notes, note)
 	}
 	return err
+}
+
+// Unheard returns the GRES names of the site's that slurm.conf counts for a node, if no source gives what a job
+// asks for. Policies and programs of the site's decide as they like.
+func Unheard(site config.Slurm, conf slurm.Conf, node string) []string {
+	byGPU := func(name string) bool { return name == config.GPU || name == config.Node }
+	if slices.ContainsFunc(site.Source, func(name string) bool { return !byGPU(name) }) {
+		return nil
+	}
+	return counted(site, conf, node)
+}
+
+func counted(site config.Slurm, conf slurm.Conf, node string) []string {
+	return slices.DeleteFunc(slices.Clone(site.Gres), func(name string) bool { return len(conf.Types(node, name)) == 0 })
+}
+
+// unheard refuses a job that gets nothing and asks for a GRES of the site's, which nobody has asked slurmctld about: its
+// steps would start on the node's network in silence. Most sites never come here: slurmctld is asked only if slurm.conf counts such a
+// GRES for the node.
+func (l Local) unheard(ctx context.Context, j job.Job, site config.Slurm) (note string, err error) {
+	if j.Node == "" || j.Conf == "" || l.Conf == nil {
+		return "", nil // by hand
+	}
+	conf, err := l.Conf()
+	if err != nil || len(counted(site, conf, j.Node)) == 0 {
+		return "", nil
+	}
+	a, err := scontrolSource{site, l.Threads}.ask(ctx, j)
+	var refusal *gres.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return "", refusal
+	case err != nil:
+		return fmt.Sprintf("nobody knows whether the job asks for %s: %s", counted(site, conf, j.Node), err), nil
+	case !a.mine:
+		return "", nil
+	}
+	return "", &gres.Refusal{
+		Reason: gres.Unheard, Ask: describeWants(a.wants) + ", which Slurm gave the job",
+		Why: "no source of slurm.source gives what a job asks for",
+		Do:  `GN844 write source = ["scontrol", "gpu"] in the table [slurm] of gresnet.toml, or take the GRES out of slurm.conf and gres.conf`,
+	}
 }
 
 // Asked returns the GRES that a job asks for which is to have HCAs: without a prolog it lacks them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
+	"gresnet/lib/slurm"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 	"gresnet/test/sitetest"
@@ -276,6 +278,7 @@ func askUnheard(t *testing.T, sources []string, says string) ([]gres.Want, []str
 	local := mapped(cfg)
 	local.CPUs = func() (int, error) { return 16, nil }
 	local.Threads = func() (int, error) { return 2, nil }
+	local.Conf = func() (slurm.Conf, error) { return slurm.Read(os.DirFS("/"), conf) }
 	return source.Ask(t.Context(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, local)
 }
 

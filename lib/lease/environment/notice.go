@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -24,7 +25,7 @@ func Notify(n *host.Host, j job.Job, why []string) {
 	if len(why) == 0 {
 		return
 	}
-	text := sign.Printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, nameOf(j), strings.Join(why, "; ")))
+	text := sign.Printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, cmp.Or(j.Node, "this node"), strings.Join(why, "; ")))
 	text = text[:min(len(text), maxNotice)]
 	n.Notice(j.ID, "the job is told: %s", text)
 	err := os.MkdirAll(n.State.Notices(), 0o700)
@@ -36,21 +37,12 @@ func Notify(n *host.Host, j job.Job, why []string) {
 	}
 }
 
-// nameOf returns the node's name for people.
-func nameOf(j job.Job) string {
-	if j.Node == "" {
-		return "this node"
-	}
-	return j.Node
-}
-
 // Forget removes what the prolog left for the job's steps beside the lease: the line, and the sign of
 // its run.
 func Forget(n *host.Host, job uint32) {
-	if err := state.Remove(n.State.Notice(job)); err != nil {
-		n.Notice(job, "remove what the job was told: %s", err)
-	}
-	if err := sign.Remove(n.State, job); err != nil {
-		n.Notice(job, "remove the sign of the job's prolog: %s", err)
+	for _, path := range []string{n.State.Notice(job), n.State.Sign(job)} {
+		if err := state.Remove(path); err != nil {
+			n.Notice(job, "remove what the prolog left for the job's steps: %s", err)
+		}
 	}
 }

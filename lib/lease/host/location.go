@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/plan"
+	"gresnet/lib/slurm"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
 )
@@ -30,6 +31,7 @@ func (n *Host) Local(mapping func() (gres.Mapping, error)) source.Local {
 		},
 		CPUs:    func() (int, error) { return sysfs.CPUs(n.Sys) },
 		Threads: func() (int, error) { return sysfs.Threads(n.Sys) },
+		Conf:    func() (slurm.Conf, error) { return slurm.Read(n.Files, n.Slurm.Conf) },
 	}
 }
 

@@ -179,6 +179,3 @@ func target(name string) (text string, at time.Time, ok bool) {
 	text, err = os.Readlink(name)
 	return text, info.ModTime(), err == nil
 }
-
-// Remove removes the sign of a job that has ended.
-func Remove(d state.Dir, id uint32) error { return state.Remove(d.Sign(id)) }
