@@ -317,10 +317,10 @@ const misconfigured = "\n## Misconfigurations that `check` finds\n"
 
 const checksHead = `
 A test makes %[1]d of them on a node where all is well, and wants ` + "`check`" + ` to exit with 1 and to say what to do.
-` + "`check --fix`" + ` mends what setup would have done, with copies, and ` + "`setup --undo`" + ` gives the files back: some of
+` + "`check --fix`" + ` fixes what setup would have done, with copies, and ` + "`setup --undo`" + ` restores the files: some of
 %[2]s. It also closes device nodes that users can open. Where ` + "`setup`" + ` would have to guess, it
-only makes the placeholder files and enables ` + "`gresnet.service`" + `. ` + "`--dry-run`" + ` shows what it would do. What
-users may have written, what a person has chosen, and broken hardware it leaves to a person.
+only makes the placeholder files and enables ` + "`gresnet.service`" + `. ` + "`--dry-run`" + ` shows what it would do. It leaves to a
+person what users may have written, what a person has chosen, and broken hardware.
 `
 
 const checksFoot = `

@@ -91,10 +91,9 @@ const (
 
 func (a *Access) read(t document.Table) {
 	t.Allow(
-		// `"open"` | on the node, the folder `/dev/infiniband`, `rdma_cm` and the devices of free HCAs are
-		// as the kernel and udev have them; `"closed"`: only root can open the HCAs' device nodes (0600),
-		// even those of free HCAs, and `rdma_cm`, and only root can enter the folder (0700): a job has no
-		// HCA that it was not given
+		// `"open"` | on the node, `/dev/infiniband`, `rdma_cm` and the devices of free HCAs stay as the
+		// kernel and udev have them; `"closed"`: only root can open the HCAs' device nodes (0600), also of
+		// free HCAs, and `rdma_cm`, and enter the folder (0700): [see below](#on-the-node)
 		"host",
 		// `"auto"` | whether the job gets [`rdma_cm`](#rdma-cm): `"auto"`: if it has the node to itself;
 		// `true`; `false`. A `[[policy]]` may say it for some jobs
@@ -103,14 +102,14 @@ func (a *Access) read(t document.Table) {
 		// (`smi1` beside `mlx5_0`, on ConnectX-8), which are no HCAs. In exclusive mode no job gets an HCA
 		// with such a sub-device: the kernel does not end the move
 		"umad",
-		// `false` | and the `issm` devices
+		// `false` | the job also gets the `issm` devices
 		"issm",
-		// `"auto"` | in shared mode, a BPF program keeps a job's HCAs from its user's other processes if
-		// the node can have one; `"required"`: a node that cannot gives no job an HCA; `"off"`: there is
-		// none
+		// `"auto"` | in shared mode, a BPF program keeps a job's HCAs from its user's other processes,
+		// [if the node can have one](#the-guard); `"required"`: otherwise no job gets an HCA; `"off"`:
+		// there is none
 		"guard",
-		// `"network"` | what a job has of its own: a network namespace with its HCAs' interfaces, and
-		// device nodes; `"devices"`: device nodes only. A `[[policy]]` may say it for some jobs
+		// `"network"` | a job has its own network namespace with its HCAs' interfaces, and device nodes;
+		// `"devices"`: [device nodes only](#isolation). A `[[policy]]` may say it for some jobs
 		"isolation",
 	)
 	t.Choose("host", &a.Host, Closed, Open)

@@ -33,9 +33,9 @@ var linkCounters = []string{
 
 func (h *Health) read(t document.Table) {
 	t.Allow(
-		// `"warn"` | if a port comes home without the link that it had when the job got it, or with a
+		// `"warn"` | if a port is restored without the link that it had when the job got it, or with a
 		// slower one, slurmd's log has a line; `"quarantine"`: the epilog fails and no job gets the HCA;
-		// `"off"`: nobody looks
+		// `"off"`: there is no check
 		"port",
 		// | by how much a port's `counters` and `hw_counters` may grow during a job before slurmd's log
 		// warns: `{ symbol_error = 100 }`

@@ -23,9 +23,9 @@ func (h *Hooks) read(t document.Table) {
 	t.Allow(
 		// | path of a program that runs before the lease counts
 		"ready",
-		// | path of one that runs before it is undone, also if `ready` failed
+		// | path of a program that runs before the lease is undone, also if `ready` failed
 		"leave",
-		// `"20s"` | how long each may take, `leave` half of the epilog's rest at most
+		// `"20s"` | how long each may take, `leave` at most half of the epilog's remaining time
 		"timeout",
 		// `"job"` | if `ready` fails, the job is refused, and `leave` only warns; `"node"`: the node is
 		// drained

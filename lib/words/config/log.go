@@ -16,8 +16,8 @@ type Log struct {
 
 func (l *Log) read(t document.Table) {
 	t.Allow(
-		// `"info"` | each step; `"notice"`: what became of leases and HCAs, without the steps;
-		// `"warning"`: what went wrong
+		// `"info"` | each step; `"notice"`: leases and HCAs, without the steps; `"warning"`: warnings and
+		// errors
 		"level",
 	)
 	t.Choose("level", &l.Level, LogWarnings, LogEvents, LogSteps)

@@ -65,9 +65,10 @@ func (s *Slurm) read(t document.Table) {
 	t.Allow(
 		// `["nic"]` | GRES names that mean an HCA
 		"gres",
-		// `["scontrol", "gpu"]` | who says what a job gets, in the order in which they are asked: see below
+		// `["scontrol", "gpu"]` | the sources that say what a job gets, in the order in which they are
+		// asked: see below
 		"source",
-		// `"none"` | if a job has only some of the GPUs that an HCA serves, nobody gets the HCA;
+		// `"none"` | if a job has only some of the GPUs that an HCA serves, it does not get the HCA;
 		// `"first"`: the first job that has one of them gets it
 		"partial",
 		// | path of `scontrol`, if it is not in the usual places
@@ -79,11 +80,11 @@ func (s *Slurm) read(t document.Table) {
 		// slurmctld (`SlurmctldTimeout`), and raise `deadline.prolog` for that
 		"timeout",
 		// `false` | `true`: a prolog that fails tells slurmctld why, by two RPCs and in five seconds at
-		// most; `sinfo -R` then shows `gresnet: move mlx5_3 …`, or the message's id, instead of `Prolog
-		// error`. A reason that the node has already stays
+		// most: [`sinfo -R`](trouble.md#why-a-node-is-drained-in-sinfo--r) then shows it. A reason that the
+		// node has already stays
 		"drain_reason",
-		// `"slurm"` | a job has the HCAs of the indices that Slurm gave it; `"near"`: as many of the same
-		// type, those that are free and nearest to its GPUs and cores
+		// `"slurm"` | a job has the HCAs of the indices that Slurm gave it; `"near"`: as many free HCAs of
+		// the same type, nearest to its GPUs and cores
 		"index",
 	)
 	if names, there := t.Texts("gres"); there {
@@ -104,12 +105,11 @@ func (s *Slurm) read(t document.Table) {
 
 func (d *Deadline) read(t document.Table) {
 	t.Allow(
-		// `"100s"` | how long a prolog may take in all, 10s to 1h: half to do its work, half to undo what
-		// it began
+		// `"100s"` | how long a prolog may take in all, 10s to 1h: half for its work, half to undo it
 		"prolog",
 		// `"100s"` | how long an epilog may take in all, 10s to 1h: at most half to wait for a prolog or a
-		// sweep of the job, the rest to undo. The longer of this and what it was when the job began holds.
-		// What is left stays in the journal, and the next run goes on
+		// sweep of the job, the rest to undo. The longer of this value and that when the job began holds.
+		// The next run continues where this one stopped
 		"epilog",
 	)
 	readTime(t, "prolog", &d.Prolog, minDeadline, maxDeadline)
