@@ -21,7 +21,7 @@ import (
 )
 
 // faults are what can be wrong, and what comes of it. Those that are the node's are the rows of a table in
-// docs/configuration.md, which says that all others are the job's.
+// docs/trouble.md, which says that all others are the job's.
 var faults = map[string]func(t *testing.T) []error{
 	"an index that the node does not have, by source `policy` or `program`": func(*testing.T) []error {
 		return wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "policy", "program")
@@ -194,7 +194,7 @@ func siteSays(t *testing.T, text string, mode os.FileMode) []error {
 }
 
 func TestFaultsAreWhoseTheDocumentationSays(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/configuration.md")
+	text, err := os.ReadFile("../../../docs/trouble.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"gresnet/test/standin"
 )
 
-// blame is what is wrong, as docs/configuration.md's table has it, and whose fault it is.
+// blame is what is wrong, as docs/trouble.md has it, and whose fault it is.
 type blame struct {
 	fault  string
 	config string
