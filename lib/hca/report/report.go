@@ -97,7 +97,7 @@ type Tried struct {
 // JobLine is a line of the file of `[accounting]`: what a run of a job sent and received.
 type JobLine struct {
 	Stamp
-	Time    time.Time `json:"time"`              // when the HCAs came home, in UTC
+	Time    time.Time `json:"time"`              // when the HCAs were restored, in UTC
 	Cluster string    `json:"cluster,omitempty"` // Slurm's name for the cluster
 	Node    string    `json:"node"`              // Slurm's name for the node
 	Job     uint32    `json:"job"`               // the job's id
@@ -127,11 +127,11 @@ type HCA struct {
 	Serves   []int     `json:"serves,omitempty"`   // GPUs whose jobs get it
 	Distance []string  `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
 	State    string    `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
-	Claim    *Claim    `json:"claim,omitempty"`    // whose it is; none: nobody's
+	Claim    *Claim    `json:"claim,omitempty"`    // the lease that has it; none: no job has it
 	Away     bool      `json:"away,omitempty"`     // it is not in the node's network namespace
 	Moving   bool      `json:"moving,omitempty"`   // a move of its RDMA device has not ended
 	Gone     bool      `json:"gone,omitempty"`     // no job has it, and neither has the node
-	Missing  string    `json:"missing,omitempty"`  // why nobody knows which HCA an `[[hca]]` means
+	Missing  string    `json:"missing,omitempty"`  // why it is not known which HCA an `[[hca]]` means
 	User     string    `json:"user,omitempty"`     // processes of users that use it though no job has it
 
 	Slots   int      `json:"-"` // how many its HCA has, if it is a slot, or would have if it were not whole
@@ -227,7 +227,7 @@ type Claim struct {
 	UID         uint32    `json:"uid"`                   // its user
 	Since       time.Time `json:"since"`                 // when it was claimed
 	Quarantined string    `json:"quarantined,omitempty"` // why no job gets it now
-	Doubt       bool      `json:"doubt,omitempty"`       // nobody knows its former state: a person must look at it
+	Doubt       bool      `json:"doubt,omitempty"`       // its former state is not known: a person must look at it
 }
 
 // GPU is a GPU of the node.
