@@ -3,11 +3,14 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gresnet/lib/lease/environment"
+	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/state/sign"
+	"gresnet/lib/state/table"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 )
@@ -56,8 +59,21 @@ func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun
 	environment.Forget(n.Host, id)
 	// The wait for the lock is a part of the run's time.
 	l.Until = begun.Add(max(n.Config.Deadline.Epilog, l.UndoTime()))
+	known := n.areQuarantined(id)
 	err = l.Unwind()
+	if late := (opened.LateError{}); known && run != nil && errors.As(err, &late) {
+		n.Log(event.Event{Kind: event.Remark, Job: id, Warning: "as before, " + err.Error(), ID: hint.ID(err)})
+		err = nil
+	}
 	return hint.Join(err, l.Complaint)
+}
+
+// areQuarantined tells whether all HCAs that a job has are quarantined. An earlier run has said so, and Slurm needs to
+// hear of it but once: its user may keep them so.
+func (n *Host) areQuarantined(id uint32) bool {
+	t := n.Readable(id)
+	claims := t.ClaimsOf(id)
+	return len(claims) > 0 && !slices.ContainsFunc(claims, func(c table.Claim) bool { return c.Quarantined == "" })
 }
 
 // isLater tells whether a run of a job came after the one whose epilog this is; nil means that it is the last one's.

@@ -34,24 +34,48 @@ import (
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
+	err := n.takeInTime(ctx, j)
+	if err == nil || errors.Is(err, ErrRemains) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.Undo/2)
+	defer cancel()
+	return n.afterLeftovers(ctx, j, func() error { return n.refuse(ctx, j, tooSlow(j, err)) })
+}
+
+// takeInTime does what Take does, and fails if the time is over.
+func (n *Host) takeInTime(ctx context.Context, j job.Job) error {
 	if err := n.begin(ctx, j.Start); err != nil {
 		return err
 	}
-	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
-		if own, err := n.endLeftovers(ctx, j); own || err != nil {
-			return err
-		}
+	return n.afterLeftovers(ctx, j, func() error {
 		wants, less, err := n.ask(ctx, j)
 		if err == nil && len(wants) > 0 {
 			var lacks []string
 			lacks, err = n.takeWanted(ctx, j, wants)
 			less = append(less, lacks...)
 		}
-		if refusal := refusalFor(ctx, j, err); refusal != nil {
+		var refusal *gres.Refusal
+		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
 		}
 		if err == nil {
 			environment.Notify(n.Host, j, less)
+		}
+		return err
+	})
+}
+
+// afterLeftovers calls take with the job's lock, when what earlier runs of the job left has ended. It does not call
+// take if this run has its lease already. If something stays because time is lacking, afterLeftovers refuses the job.
+func (n *Host) afterLeftovers(ctx context.Context, j job.Job, take func() error) error {
+	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
+		own, err := n.endLeftovers(ctx, j)
+		if !own && err == nil {
+			err = take()
+		}
+		if late := (opened.LateError{}); errors.As(err, &late) {
+			return n.refuseBeside(j, stays(j, err))
 		}
 		return err
 	})
@@ -102,24 +126,20 @@ func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []st
 	return wants, less, err
 }
 
-// refusalFor returns the refusal that an error stands for, nil if it is the node's fault.
-func refusalFor(ctx context.Context, j job.Job, err error) *gres.Refusal {
-	var refusal *gres.Refusal
-	switch {
-	case errors.Is(err, ErrRemains):
-		return nil
-	case err != nil && !errors.As(err, &refusal) && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return tooSlow(j, err)
-	}
-	return refusal
-}
-
 // tooSlow refuses a job whose prolog has no time left, and has undone what it did: any user can keep a node
 // busy, and so drain it.
 func tooSlow(j job.Job, err error) *gres.Refusal {
 	return &gres.Refusal{
 		Reason: gres.TooSlow, Ask: fmt.Sprintf("what job %d is to have", j.ID), Why: "the prolog's time is over: " + err.Error(),
 		Do: "GN843 the node is as it was: start the job again; if that does not help, see what keeps the node busy, or raise deadline.prolog",
+	}
+}
+
+// stays refuses a job for which an HCA does not come home: any user can keep one in a call, and the machine busy.
+func stays(j job.Job, err error) *gres.Refusal {
+	return &gres.Refusal{
+		Reason: gres.TooSlow, Ask: fmt.Sprintf("what job %d is to have", j.ID), Why: "the prolog's time is over: " + err.Error(),
+		Do: "GN872 what is not home is kept from later jobs: gresnet status says why; end the process that keeps it, then run gresnet sweep",
 	}
 }
 
@@ -287,11 +307,16 @@ func (n *Host) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 		return err
 	}
 	defer l.Close()
-	n.Log(event.Event{Kind: event.LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error() + hint.Tag(hint.ID(refusal)), Reason: refusal.Reason, ID: hint.ID(refusal)})
-	if err := environment.Refuse(l.World.Dir, j, refusal); err != nil {
+	if err := n.refuseBeside(j, refusal); err != nil {
 		return l.Failed(err)
 	}
 	return nil
+}
+
+// refuseBeside refuses a job by the lease that is there, beside what remains in it to be undone.
+func (n *Host) refuseBeside(j job.Job, refusal *gres.Refusal) error {
+	n.Log(event.Event{Kind: event.LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error() + hint.Tag(hint.ID(refusal)), Reason: refusal.Reason, ID: hint.ID(refusal)})
+	return environment.Refuse(n.State.Lease(j.ID), j, refusal)
 }
 
 // passedOver says why a job does without what it would have had, had it been free.

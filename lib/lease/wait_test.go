@@ -19,6 +19,7 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
@@ -350,22 +351,81 @@ func TestAnEpilogIsWaitedForWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// Any user can keep a node busy.
+// Any user can keep a node busy, wherever its prolog is.
 func TestAPrologWhoseTimeIsOverRefusesTheJobAndLeavesTheNodeInService(t *testing.T) {
+	for where, busy := range map[string]func(*Host) (*lock.File, error){
+		"it closes device nodes":       func(n *Host) (*lock.File, error) { return lock.At(t.Context(), n.State.AccessLock()) },
+		"an earlier run's epilog runs": func(n *Host) (*lock.File, error) { return lock.TryJob(n.State.Locks(), nextJob) },
+		"it claims":                    func(n *Host) (*lock.File, error) { return lock.At(t.Context(), n.State.NodeLock()) },
+	} {
+		t.Run(where, func(t *testing.T) {
+			n, _ := heldNode(t, byIndex)
+			n.Log = func(event.Event) {}
+			n.giveBack(t)
+			held, err := busy(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			context.AfterFunc(ctx, func() { held.Close() })
+			err = n.Take(ctx, next)
+			env, missing := os.ReadFile(n.State.Lease(nextJob).Env())
+			if err != nil || missing != nil || !strings.Contains(string(env), "\nGRESNET_REFUSED=what job 2 is to have: the prolog's time is over: ") {
+				t.Errorf("error %v, lease %q", err, env)
+			}
+		})
+	}
+}
+
+// In exclusive mode a process that blocks in a call on an HCA, in a page of FUSE say, keeps the kernel from moving it.
+func TestAJobWhoseEarlierRunsHCADoesNotComeHomeIsRefusedAndNeitherProgramFails(t *testing.T) {
+	netnstest.Slow(t)
 	n, _ := heldNode(t, byIndex)
-	n.Log = func(event.Event) {}
+	var warned string
+	n.Log = func(e event.Event) { warned += e.Warning }
 	n.giveBack(t)
-	n.update(t, func(*table.Table) {})
-	busy, err := n.Table().Begin(t.Context())
+	first := job.Job{ID: nextJob, UID: 1000, GID: 1000}
+	l, err := opened.Create(t.Context(), n.Host, first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer busy.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	err = n.Take(ctx, next)
-	env, missing := os.ReadFile(n.State.Lease(nextJob).Env())
-	if err != nil || missing != nil || !strings.Contains(string(env), "\nGRESNET_REFUSED=what job 2 is to have: the prolog's time is over: ") {
-		t.Errorf("error %v, lease %q", err, env)
+	claim := table.Claim{HCA: leasetest.A, Name: "mlx5_0", Job: nextJob, Run: first.Run.String()}
+	for _, s := range []step.Step{&step.Claim{Claims: []table.Claim{claim}}, &step.RDMA{ID: leasetest.A, Name: "mlx5_0"}} {
+		if err := l.Note(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	n.update(t, func(now *table.Table) { now.Claims = []table.Claim{claim} })
+	moves, err := lock.HCA(t.Context(), n.State.Locks(), leasetest.A)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer moves.Close()
+
+	if err := n.Restore(t.Context(), nextJob, &first.Run); !errors.Is(err, ErrRemains) {
+		t.Errorf("the first run's epilog: %v", err)
+	}
+	second := first
+	second.Run.Restart = 1
+	if err := n.Take(t.Context(), second); err != nil {
+		t.Errorf("the second run's prolog: %v", err)
+	}
+	env, _ := os.ReadFile(n.State.Lease(nextJob).Env())
+	if !strings.Contains(string(env), "\nGRESNET_RUN=1\n") || !strings.Contains(string(env), "\nGRESNET_REFUSED=what job 2 is to have: ") {
+		t.Errorf("the lease is %q", env)
+	}
+	warned = ""
+	if err := n.Restore(t.Context(), nextJob, &second.Run); err != nil || !strings.Contains(warned, "an earlier move of it has not ended") {
+		t.Errorf("the second run's epilog: %v, warned of %q", err, warned)
+	}
+	// A person hears of it each time.
+	if err := n.Restore(t.Context(), nextJob, nil); !errors.Is(err, ErrRemains) {
+		t.Errorf("by hand: %v", err)
+	}
+	now, err := n.Table().Read()
+	if err != nil || len(now.Claims) != 1 || now.Claims[0].Quarantined == "" {
+		t.Errorf("the table has %+v, %v", now.Claims, err)
 	}
 }

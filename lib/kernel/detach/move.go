@@ -1,6 +1,7 @@
 package detach
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,8 +17,15 @@ var (
 	// ErrNotBegun means that a move was not begun: one before it failed, or has not ended.
 	ErrNotBegun = errors.New("the move was not begun")
 	// errHangs means that a move was not done in time and is still under way.
-	errHangs = errors.New("the move hangs in the kernel")
+	errHangs error = hangs{}
 )
+
+type hangs struct{}
+
+func (hangs) Error() string { return "the move hangs in the kernel" }
+
+// Is says that time alone was lacking.
+func (hangs) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Order is a move of an RDMA device: a request, and the HCA's lock.
 type Order struct {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"gresnet/lib/hca/counters"
@@ -41,6 +42,22 @@ func Remains(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrRemains, err)
+}
+
+// LateError is what an unwinding ends with that lacked nothing but time: the machine is slow, or the kernel waits for
+// a process that keeps an HCA. Users can cause both.
+type LateError struct{ Cause error }
+
+func (e LateError) Error() string { return e.Cause.Error() }
+func (e LateError) Unwrap() error { return e.Cause }
+
+// remaining returns the error of an unwinding whose steps failed.
+func remaining(failed []error) error {
+	err := hint.Join(failed...)
+	if !slices.ContainsFunc(failed, func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) }) {
+		err = LateError{err}
+	}
+	return Remains(err)
 }
 
 // Lease is an open lease.

@@ -39,7 +39,7 @@ func (l *Lease) Unwind() error {
 	failed := l.undoAll(notes, damaged)
 	l.Host.TellQuarantines(l.World.Job, l.World.Away)
 	if len(failed) > 0 {
-		return Remains(hint.Join(failed...))
+		return remaining(failed)
 	}
 	if damaged != nil {
 		if err := l.setAside(damaged); err != nil {

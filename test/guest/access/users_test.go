@@ -59,6 +59,8 @@ func init() {
 		use(become(device))
 	case "loopback":
 		use(blockInRDMACM(int(device.Fd()), os.Getenv("GRESNET_PAGE")))
+	case "block":
+		use(blockInVerbs(int(device.Fd()), os.Getenv("GRESNET_PAGE")))
 	case "listen":
 		use(listen(int(device.Fd()), number("GRESNET_SERVERS")))
 	default: // the GID of a port
@@ -160,6 +162,30 @@ func blockInRDMACM(fd int, path string) error {
 	binary.NativeEndian.PutUint64(query, uint64(uintptr(unsafe.Pointer(&page[0]))))
 	copy(query[8:], id)
 	return ucma(fd, queryRoute, query, answerSize)
+}
+
+// blockInVerbs asks for a context. Of the request, only the header is in a page that is there. The kernel reads the rest
+// when it has begun the call, and before there is a context (uverbs_cmd.c:ib_uverbs_get_context).
+func blockInVerbs(fd int, path string) error {
+	const page, header, size = 4096, 8, 16
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	pages, err := unix.MmapPtr(-1, 0, nil, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.MmapPtr(int(file.Fd()), 0, unsafe.Add(pages, page), page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		return err
+	}
+	request := unsafe.Slice((*byte)(unsafe.Add(pages, page-header)), size)
+	binary.NativeEndian.PutUint32(request, 0)
+	binary.NativeEndian.PutUint16(request[4:], size/4)
+	binary.NativeEndian.PutUint16(request[6:], 2)
+	fmt.Println("holds", os.Getpid())
+	_, err = unix.Write(fd, request)
+	return err
 }
 
 // byPartition has jobs say by their partition what they get.
@@ -350,6 +376,37 @@ func isPlain(t *testing.T, what, text string) {
 	if strings.Contains(text, "\n(pid 1)") {
 		t.Errorf("%s has a line that a user has made:\n%s", what, text)
 	}
+}
+
+// With host = "open" a user can begin a call on a free HCA, and nothing shows it to be used until the call ends. The
+// kernel moves the HCA no sooner.
+func TestAUserWhoBlocksInACallOnAFreeHCAFailsNoPrologAndNoEpilog(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Short)
+	hasPolicies(t, "\n[access]\nhost = \"open\"\n")
+	f := fusetest.Mount(t, "none", fusetest.Read)
+	t.Setenv("GRESNET_PAGE", filepath.Join(f.Dir, fusetest.File))
+	before := vm.Picture(t)
+	first := vm.ByIndex(t)[0]
+	pid := heldIn(t, "block", "alice", "/proc/1/ns/net", "/dev/infiniband", vm.UverbsOf(t, first))
+	f.Await(t, fusetest.Read)
+	for _, job := range []string{inPartition(900070, "first"), inPartition(900070, "first") + " SLURM_JOB_RESTART_COUNT=1"} {
+		out, code := vm.ByHand(t, "prolog", job)
+		env, _ := os.ReadFile("/run/gresnet/jobs/900070/env")
+		if code != 0 || !strings.Contains(string(env), "\nGRESNET_REFUSED=") || !strings.Contains(string(env), "move RDMA device "+first) {
+			t.Errorf("prolog: exit %d: %s\n%s", code, out, env)
+		}
+		if out, code := vm.ByHand(t, "epilog", job); code != 0 || !strings.Contains(out, "warning: as before, ") {
+			t.Errorf("epilog: exit %d: %s", code, out)
+		}
+	}
+	vm.IsRefused(t, 900071, "SLURM_JOB_PARTITION=first", "it is quarantined since job 900070")
+	f.End()
+	ends(t, pid)
+	vm.Eventually(t, "the HCA is home", func() bool {
+		_, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))
+		return code == 0 && !strings.Contains(status(t), "quarantined")
+	})
+	vm.Same(t, before)
 }
 
 // What rdma_cm does with addresses of the family AF_IB, cma.c:cma_resolve_ib_dev: it goes
