@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/link"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/words/config"
@@ -228,7 +229,8 @@ func (p Pool) Type() string {
 	return virtual.Macvlan
 }
 
-// Free returns the first address that is not taken, of those with a block of ports if there is one.
+// Free returns the first address that is not taken, of those with a block of ports if there is one. It refuses the job
+// if none is left: users decide how many jobs a node has at once.
 func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
 	for at := range uint32(last) {
 		a := address(int64(number(p.Addresses.First) + 1 + at))
@@ -242,8 +244,10 @@ func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
 			return a, nil
 		}
 		if a == p.Addresses.Last {
-			err := fmt.Errorf("uplink: none of the addresses %s is free", p.Addresses)
-			return netip.Addr{}, hint.With(err, "GN275 make uplink.addresses larger: the node needs one for each job that it may have at once")
+			return netip.Addr{}, &gres.Refusal{
+				Reason: gres.HeldByJobs, Ask: "uplink", Why: fmt.Sprintf("none of the addresses %s is free", p.Addresses),
+				Do: "GN275 make uplink.addresses larger: the node needs one for each job that it may have at once",
+			}
 		}
 	}
 }

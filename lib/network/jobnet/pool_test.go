@@ -1,11 +1,13 @@
 package jobnet_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
@@ -162,5 +164,9 @@ func TestARangeThatIsUsedUpSaysSo(t *testing.T) {
 	_, err = p.Free([]netip.Addr{netip.MustParseAddr("10.1.8.0"), netip.MustParseAddr("10.1.8.1")})
 	if err == nil || err.Error() != "uplink: none of the addresses 10.1.8.0-10.1.8.1 is free" || hint.Of(err) == "" {
 		t.Errorf("%v, hint %q", err, hint.Of(err))
+	}
+	var refusal *gres.Refusal
+	if !errors.As(err, &refusal) {
+		t.Errorf("%v is the node's fault, and users decide how many jobs there are", err)
 	}
 }
