@@ -23,6 +23,9 @@ type ring struct {
 	begin             uint64
 }
 
+// offset returns where in its first page a queue begins: the driver counts in 64ths of a page, whatever its size.
+func offset(parts uint64, logPage int) uint64 { return parts << (logPage - 6) }
+
 func newRing(m *memory, pages buffer, logPage, logEntry, logSize int, begin uint64) ring {
 	r := ring{memory: m, logPage: logPage, logEntry: logEntry, logSize: logSize, begin: begin}
 	need := (begin + 1<<(logEntry+logSize) + 1<<logPage - 1) >> logPage
@@ -138,7 +141,8 @@ func (f *firmware) createCQ(in, out buffer) int {
 	if c.get("cqc.cqe_sz") != 0 {
 		logEntry = 7
 	}
-	q.ring = newRing(f.memory, in.part("create_cq_in.pas"), 12+int(c.get("cqc.log_page_size")), logEntry, int(c.get("cqc.log_cq_size")), c.get("cqc.page_offset")<<6)
+	logPage := 12 + int(c.get("cqc.log_page_size"))
+	q.ring = newRing(f.memory, in.part("create_cq_in.pas"), logPage, logEntry, int(c.get("cqc.log_cq_size")), offset(c.get("cqc.page_offset"), logPage))
 	if q.number == 0 {
 		return statusNoResources
 	}
@@ -181,7 +185,8 @@ func (f *firmware) createSQ(in, out buffer) int {
 	c := in.part("create_sq_in.ctx")
 	wq := c.part("sqc.wq")
 	q := &sendQueue{number: f.number("qp", 64, 1<<16), cq: uint32(c.get("sqc.cqn")), doorbell: wq.get("wq.dbr_addr") + 4}
-	q.ring = newRing(f.memory, wq.part("wq.pas"), 12+int(wq.get("wq.log_wq_pg_sz")), 6, int(wq.get("wq.log_wq_sz"))+int(wq.get("wq.log_wq_stride"))-6, wq.get("wq.page_offset")<<6)
+	logPage := 12 + int(wq.get("wq.log_wq_pg_sz"))
+	q.ring = newRing(f.memory, wq.part("wq.pas"), logPage, 6, int(wq.get("wq.log_wq_sz"))+int(wq.get("wq.log_wq_stride"))-6, offset(wq.get("wq.page_offset"), logPage))
 	if q.number == 0 {
 		return statusNoResources
 	}
@@ -194,7 +199,8 @@ func (f *firmware) createRQ(in, out buffer) int {
 	c := in.part("create_rq_in.ctx")
 	wq := c.part("rqc.wq")
 	q := &receiveQueue{number: f.number("rq", 64, 1<<16), cq: uint32(c.get("rqc.cqn")), doorbell: wq.get("wq.dbr_addr")}
-	q.ring = newRing(f.memory, wq.part("wq.pas"), 12+int(wq.get("wq.log_wq_pg_sz")), int(wq.get("wq.log_wq_stride")), int(wq.get("wq.log_wq_sz")), wq.get("wq.page_offset")<<6)
+	logPage := 12 + int(wq.get("wq.log_wq_pg_sz"))
+	q.ring = newRing(f.memory, wq.part("wq.pas"), logPage, int(wq.get("wq.log_wq_stride")), int(wq.get("wq.log_wq_sz")), offset(wq.get("wq.page_offset"), logPage))
 	if q.number == 0 {
 		return statusNoResources
 	}
@@ -206,7 +212,8 @@ func (f *firmware) createRQ(in, out buffer) int {
 // createQP makes a pair of queues: the send queue comes after the receive queue in the same pages.
 func (f *firmware) createQP(in, out buffer) int {
 	c, pages := in.part("create_qp_in.qpc"), in.part("create_qp_in.pas")
-	logPage, begin := 12+int(c.get("qpc.log_page_size")), c.get("qpc.page_offset")<<6
+	logPage := 12 + int(c.get("qpc.log_page_size"))
+	begin := offset(c.get("qpc.page_offset"), logPage)
 	q := &sendQueue{number: f.number("qp", 64, 1<<16), cq: uint32(c.get("qpc.cqn_snd")), doorbell: c.get("qpc.dbr_addr") + 4}
 	q.pair = &queuePair{kind: int(c.get("qpc.st")), index: uint32(c.get("qpc.user_index"))}
 	const ofItsOwn = 0
