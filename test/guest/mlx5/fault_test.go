@@ -125,7 +125,7 @@ func TestAStepSaysWhichInterfaceItsJobHasLost(t *testing.T) {
 	vm.Run(t, "touch /tmp/lost."+job)
 	vm.Ended(t, job)
 	out := vm.Run(t, "cat /tmp/"+job+".out")
-	if want := fmt.Sprintf("first\ngresnet: job %s no longer has %s: ", job, h.net); !strings.HasPrefix(out, want) || !strings.HasSuffix(out, "\nsecond\n") {
+	if want := fmt.Sprintf("\nfirst\ngresnet: job %s no longer has %s: ", job, h.net); !strings.Contains(out, want) || !strings.HasSuffix(out, "\nsecond\n") {
 		t.Errorf("the job says:\n%s", out)
 	}
 	settles(t, "a job that lost its HCA", before)
