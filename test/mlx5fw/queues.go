@@ -79,7 +79,7 @@ type queuePair struct {
 	kind    int
 	index   uint32 // by which a program knows it
 	receive receiveQueue
-	ready   bool
+	failed  bool   // in state error: what is posted is flushed
 	remote  uint32 // the other pair's number, and whose it is
 	mac     uint64
 	lid     uint16
@@ -272,6 +272,10 @@ func (f *firmware) send(q *sendQueue) {
 		opcode, units := head[3], int(be.Uint32(head[4:])&0x3f)
 		blocks := max(1, (units*16+63)/64)
 		switch {
+		case q.pair != nil && q.pair.failed:
+			f.flushed(q, q.cq, requestError, q.consumed)
+			q.consumed += uint32(blocks)
+			continue
 		case q.pair != nil && opcode != 0:
 			if q.pair.kind == pairQP1 && f.infiniband {
 				f.ask(q, units)

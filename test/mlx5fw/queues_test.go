@@ -40,3 +40,38 @@ func TestAQueueBeginsAtItsPartOfALargePage(t *testing.T) {
 		t.Errorf("the queues are elsewhere: %q, %q", q.pair.receive.entry(0), q.entry(0)[:16])
 	}
 }
+
+// TestWhatAPairHoldsIsFlushedOnceItIsInError: a program that has ended a connection waits for its receives to end.
+func TestWhatAPairHoldsIsFlushedOnceItIsInError(t *testing.T) {
+	f, _ := two(t, false)
+	be := binary.BigEndian
+	in, out := make(buffer, 0x200), make(buffer, 16)
+	in.part("create_cq_in.cq_context").set("cqc.log_cq_size", 3)
+	be.PutUint64(in.part("create_cq_in.pas"), 0x12000)
+	f.createCQ(in, out)
+	cq := out.get("create_cq_out.cqn")
+	in, out = make(buffer, 0x200), make(buffer, 16)
+	c := in.part("create_qp_in.qpc")
+	for name, v := range (values{"qpc.log_rq_size": 2, "qpc.log_sq_size": 2, "qpc.cqn_rcv": cq, "qpc.cqn_snd": cq, "qpc.dbr_addr": 0x10000, "qpc.user_index": 9}) {
+		c.set(name, v)
+	}
+	be.PutUint64(in.part("create_qp_in.pas"), 0x13000)
+	f.createQP(in, out)
+	number := out.get("create_qp_out.qpn")
+	be.PutUint32(f.memory.at(0x10000, 4), 2) // two receives are posted
+	in = make(buffer, 0x200)
+	in.set("init2rtr_qp_in.qpn", number)
+	f.modifyQP(opToError, in)
+	be.PutUint32(f.memory.at(0x10004, 4), 1) // and a send, too late
+	f.send(f.sqs[uint32(number)])
+	for i, opcode := range []byte{responseError, responseError, requestError} {
+		if e := f.memory.at(0x12000+uint64(64*i), 64); e[63] != opcode<<4 || e[55] != 5 || be.Uint32(e[32:]) != 9 {
+			t.Errorf("completion %d: %x", i, e)
+		}
+	}
+	in.set("init2rtr_qp_in.qpn", number)
+	f.modifyQP(opToReset, in)
+	if q := f.sqs[uint32(number)]; q.pair.failed || q.consumed != 0 || q.pair.receive.consumed != 0 {
+		t.Error("a pair that was reset does not begin again")
+	}
+}

@@ -21,6 +21,8 @@ const (
 	opcodeRead                        = 0x10
 	opcodeSwap, opcodeAdd             = 0x11, 0x12
 
+	requestError, responseError = 13, 14 // opcodes of completions
+
 	respWriteImmediate, respSend, respSendImmediate = 1, 2, 3 // opcodes of a responder's completion
 )
 
@@ -95,13 +97,37 @@ func (f *firmware) modifyQP(opcode int, in buffer) {
 		q.pair.remote = uint32(c.get("qpc.remote_qpn"))
 		q.pair.mac = c.get("qpc.primary_address_path.rmac_47_32")<<32 | c.get("qpc.primary_address_path.rmac_31_0")
 		q.pair.lid = uint16(c.get("qpc.primary_address_path.rlid"))
-		q.pair.ready = true
-	case opToReset, opToError:
-		q.pair.ready = opcode == opToError && q.pair.ready
-		if opcode == opToReset {
-			q.consumed, q.pair.receive.consumed = 0, 0
+	case opToReset:
+		q.pair.failed = false
+		q.consumed, q.pair.receive.consumed = 0, 0
+	case opToError:
+		f.flush(q)
+	}
+}
+
+// flush ends with an error what a pair's queues hold. Programs that have ended a connection wait for it.
+func (f *firmware) flush(q *sendQueue) {
+	q.pair.failed = true
+	if r := &q.pair.receive; len(r.pages) > 0 {
+		for n := 0; n < 1<<16 && f.hasRoom(r); n++ {
+			f.flushed(q, r.cq, responseError, r.consumed)
+			r.consumed++
 		}
 	}
+	if len(q.pages) > 0 {
+		f.send(q)
+	}
+}
+
+// flushed completes an entry of a pair's in state error.
+func (f *firmware) flushed(q *sendQueue, cq uint32, opcode byte, counter uint32) {
+	const isFlushed = 5
+	f.complete(cq, opcode, func(e buffer) {
+		binary.BigEndian.PutUint32(e[32:], q.pair.index)
+		e[55] = isFlushed
+		binary.BigEndian.PutUint32(e[56:], q.number)
+		binary.BigEndian.PutUint16(e[60:], uint16(counter))
+	})
 }
 
 // other returns the HCA that has a MAC or a LID, or nil.
@@ -140,6 +166,9 @@ func (f *firmware) perform(q *sendQueue, opcode byte, units int) bool {
 		return true
 	}
 	target := to.sqs[p.remote]
+	if target.pair.failed {
+		return true // lost
+	}
 	var remote uint64
 	var key uint32
 	if opcode == opcodeWrite || opcode == opcodeWriteImmediate || opcode == opcodeRead || opcode == opcodeSwap || opcode == opcodeAdd {
