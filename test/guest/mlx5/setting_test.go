@@ -8,12 +8,12 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// settings are what this driver has and a stub has not. NET stands for the interface.
+// settings are what this driver has and a stub has not. NET stands for the interface, RDMA for the HCA.
 var settings = []string{
 	"ethtool -L NET combined 1",
 	"ethtool -G NET rx 512 tx 256",
 	"ethtool -C NET adaptive-rx off rx-usecs 33 rx-frames 17",
-	"ethtool -K NET gro off tso off rxvlan off ntuple on",
+	"ethtool -K NET gro off tso off rxvlan off ntuple on hw-tc-offload on",
 	"ethtool --set-priv-flags NET rx_cqe_moder off",
 	"ethtool -A NET rx off tx on",
 	"ethtool -X NET hfunc xor",
@@ -29,18 +29,23 @@ var settings = []string{
 	"echo 3 >/sys/class/net/NET/queues/rx-0/rps_cpus",
 	"echo 2 >/sys/class/net/NET/queues/tx-0/xps_cpus",
 	"echo 20000 >/sys/class/net/NET/gro_flush_timeout",
+	"rdma dev set RDMA adaptive-moderation off",
+	"echo 77 >/sys/class/infiniband/RDMA/ports/1/hw_counters/lifespan",
+	"mkdir /sys/kernel/config/rdma_cm/RDMA; cd /sys/kernel/config/rdma_cm/RDMA/ports/1; echo IB/RoCE v1 >default_roce_mode; echo 96 >default_roce_tos",
 }
 
 // look prints all that the driver says of them.
 const look = `for o in -l -g -c -k -a -x -n --show-priv-flags ''; do echo "ethtool $o"; ethtool $o NET; done
 for o in ets pfc buffer maxrate app; do echo "dcb $o"; dcb $o show dev NET; done
-grep . /sys/class/net/NET/queues/*/*ps_cpus /sys/class/net/NET/gro_flush_timeout`
+grep . /sys/class/net/NET/queues/*/*ps_cpus /sys/class/net/NET/gro_flush_timeout /sys/class/infiniband/RDMA/ports/1/hw_counters/lifespan
+rdma -d dev show RDMA | grep -o "adaptive-moderation .*" || true
+grep -rs . /sys/kernel/config/rdma_cm/RDMA || true`
 
 func TestWhatTheDriverKeepsOfAnInterfaceIsThereAfterAJob(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke, vm.MLX5)
 	h := begin(t)[0]
 	of := func(command string) string {
-		return vm.Run(t, "set +o pipefail\n"+strings.ReplaceAll(command, "NET", h.net))
+		return vm.Run(t, "set +o pipefail\n"+strings.NewReplacer("NET", h.net, "RDMA", h.name).Replace(command))
 	}
 	bare := of(look)
 	for _, s := range settings {
@@ -58,7 +63,7 @@ func TestWhatTheDriverKeepsOfAnInterfaceIsThereAfterAJob(t *testing.T) {
 		t.Errorf("before (-) and after (+) a job:\n%s", diff)
 	}
 	// Nothing takes some of them away; a driver that begins again has none.
-	vm.Run(t, "devlink dev reload pci/"+h.pci)
+	of("rmdir /sys/kernel/config/rdma_cm/RDMA; devlink dev reload pci/" + h.pci)
 	again(t, h)
 	vm.Run(t, vm.GiveAddresses+vm.Repo()+"/bin/gresnet close")
 }
