@@ -33,6 +33,7 @@ const (
 	Managed    // needs systemd and network managers: runs in the VM of --systemd alone
 	MLX5       // needs the kernel's own mlx5 driver: runs in the VM of --mlx5 alone
 	OnMLX5     // runs once more in that VM
+	TwoMLX5    // needs that driver on two nodes: runs in the VMs of --nodes 2 --mlx5 alone
 	Many       // runs once more in a VM with 16 HCAs
 	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
 
@@ -48,13 +49,13 @@ const (
 const (
 	levels = Smoke | Short | Long
 	// places are shapes of VMs that run only the tests that ask for them.
-	places = PCI | VF | IGB | TwoNodes | Managed | MLX5
+	places = PCI | VF | IGB | TwoNodes | Managed | MLX5 | TwoMLX5
 )
 
 var classNames = map[string]Class{
 	"Shared": Shared, "Exclusive": Exclusive, "Both": Both, "Either": Either,
 	"Smoke": Smoke, "Short": Short, "Long": Long,
-	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Managed": Managed, "MLX5": MLX5, "OnMLX5": OnMLX5, "Many": Many, "EverySlurm": EverySlurm,
+	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Managed": Managed, "MLX5": MLX5, "OnMLX5": OnMLX5, "TwoMLX5": TwoMLX5, "Many": Many, "EverySlurm": EverySlurm,
 }
 
 // check returns why a class is none.
@@ -95,14 +96,14 @@ func Needs(t *testing.T, classes ...Class) {
 }
 
 // shapeNames are the values of GRESNET_VM that test/vm/guest-init sets.
-var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes", Managed: "systemd", MLX5: "mlx5"}
+var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes", Managed: "systemd", MLX5: "mlx5", TwoMLX5: "mlx5-nodes"}
 
 var modeNames = map[Class]string{Shared: "shared", Exclusive: "exclusive"}
 
 // String names the parts of a class.
 func (c Class) String() string {
 	var names []string
-	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Managed", "MLX5", "OnMLX5", "Many", "EverySlurm"} {
+	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Managed", "MLX5", "OnMLX5", "TwoMLX5", "Many", "EverySlurm"} {
 		if c&classNames[name] != 0 {
 			names = append(names, name)
 		}

@@ -57,7 +57,7 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 func (p part) lanes() (all []Lane) {
 	shapes, levels := []Class{0, PCI, VF, MLX5}, Smoke|Short
 	if len(p.kernels) > 1 { // the tests that take long
-		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, MLX5, Many}, levels|Long
+		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, MLX5, TwoMLX5, Many}, levels|Long
 	}
 	if p.arch != "" {
 		shapes = []Class{0} // QEMU has the other devices for this machine's architecture alone

@@ -11,7 +11,7 @@ type Lane struct {
 	Suite  string // Debian release of the user space
 	Kernel string // series of the kernel
 	Mode   Class  // Shared or Exclusive
-	Shape  Class  // PCI, VF, IGB, TwoNodes, Managed, MLX5, Many, or 0 for one node with four HCAs
+	Shape  Class  // PCI, VF, IGB, TwoNodes, Managed, MLX5, TwoMLX5, Many, or 0 for one node with four HCAs
 	Levels Class  // the tests of these levels
 	Only   Class  // if set, of these only the tests whose class has this: EverySlurm
 	Arch   string // of the guest, if it is not this machine's: arm64
@@ -64,6 +64,8 @@ func shapeArguments(shape Class) []string {
 		return []string{"--systemd", "--root", managersRoot, "--mem", "3G", "--hca", "roce=2,ib=2"}
 	case MLX5:
 		return []string{"--mlx5", "roce=1,pairs=1,ib=2"}
+	case TwoMLX5:
+		return []string{"--nodes", "2", "--mlx5", "roce=1,ib=1"}
 	case Many:
 		return []string{"--hca", "roce=12,ib=4"}
 	default:
@@ -77,7 +79,7 @@ func (l Lane) Image() []string {
 	switch l.Shape {
 	case IGB: // it and the next take another QEMU
 		return append(arguments, "--igb")
-	case MLX5:
+	case MLX5, TwoMLX5:
 		return append(arguments, shapeArguments(MLX5)...)
 	case Managed:
 		return append(arguments, "--root", managersRoot)
@@ -109,7 +111,7 @@ var Runs = map[string][]Lane{
 	"test":        in(Exclusive, lanes(Smoke, suites[:1], kernels[:1], 0, MLX5)),
 	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF, MLX5),
 	"rest":        slices.Concat(lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), in(Shared, lanes(Smoke, suites[:1], kernels[:1], 0, MLX5))), // what CI runs after `make test`
-	"test-long":   slices.Concat(lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed, MLX5), onArm64(lanes(Smoke, suites[:1], kernels[:1], 0))),
+	"test-long":   slices.Concat(lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed, MLX5, TwoMLX5), onArm64(lanes(Smoke, suites[:1], kernels[:1], 0))),
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
 
