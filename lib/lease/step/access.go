@@ -22,8 +22,7 @@ type Access struct {
 	Name  string         `json:"name"`
 	Nodes []devnode.Node `json:"nodes"`
 
-	// Ports is empty in the notes of earlier versions: then the undo looks at no port.
-	Ports  []scan.Signal `json:"ports,omitempty"`
+	Ports  []scan.Signal `json:"ports,omitempty"`  // empty: the undo looks at no port
 	Health string        `json:"health,omitempty"` // what to do with an HCA if a port is worse
 
 	Counters []counters.Port `json:"counters,omitempty"` // what the ports had counted

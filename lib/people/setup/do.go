@@ -228,9 +228,7 @@ func (n Node) note(r *record, e Edit) error {
 	// version back, and leaves it.
 	if o := r.last(e.Path); o != nil && (now == o.Before || slices.Contains(o.After, now)) {
 		o.After = append(o.After, e.becomes())
-		if len(o.Lines) > 0 { // an older version noted none
-			o.Lines = append(o.Lines, e.difference()...)
-		}
+		o.Lines = append(o.Lines, e.difference()...)
 		return nil
 	}
 	o := entry{Path: e.Path, Before: now, After: []string{e.becomes()}, Lines: e.difference()}
@@ -302,9 +300,6 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 		left, kept, err = n.leftOf(r, kept)
 	}
 	undone = slices.DeleteFunc(undone, func(file string) bool { return slices.Contains(left, file) })
-	if err == nil {
-		err = n.disable(r, &undone)
-	}
 	if err == nil {
 		err = n.giveBack(r)
 	}
@@ -388,7 +383,7 @@ func (n Node) givenBack(file string, r record) (bool, error) {
 		return err == nil, err
 	}
 	if slices.ContainsFunc(of, func(o entry) bool { return len(o.Lines) == 0 }) {
-		return false, nil // an older version noted none
+		return false, nil // a link, or a placeholder
 	}
 	lines, err := n.byHand(file, of)
 	return err == nil && len(lines) == 0, err
@@ -419,31 +414,13 @@ func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
 	return undone, kept, nil
 }
 
-// byPackage is there where an older package has enabled gresnet.service by itself.
-const byPackage = "/var/lib/systemd/deb-systemd-helper-enabled/gresnet.service.dsh-also"
-
-// disable disables gresnet.service where not setup, but an older package has enabled it.
-func (n Node) disable(r record, undone *[]string) error {
-	if r.last(enabled) != nil {
-		return nil
-	}
-	for _, file := range []string{byPackage, enabled} {
-		if now, err := n.state(file); err != nil || now == absent {
-			return err
-		}
-	}
-	n.before()
-	*undone = append(*undone, enabled)
-	return remove(n.at(enabled))
-}
-
 // giveBack gives users the device nodes back.
 func (n Node) giveBack(r record) error {
 	if n.Devices == nil {
 		return nil
 	}
 	if r.Devices == nil {
-		r.Devices = new(devnode.Picture) // an older version noted none
+		r.Devices = new(devnode.Picture) // the node had no HCA then
 	}
 	n.before()
 	return n.Devices.GiveBack(*r.Devices)

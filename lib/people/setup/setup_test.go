@@ -496,23 +496,6 @@ func TestWhileAJobHasALeaseNothingIsUndone(t *testing.T) {
 	}
 }
 
-func TestUndoDisablesTheServiceThatAnOlderPackageHasEnabled(t *testing.T) {
-	for byOlder, want := range map[bool]bool{true: false, false: true} { // otherwise a person has, and it stays
-		r := rand.New(rand.NewPCG(9, 9))
-		site := base()
-		site[strings.TrimPrefix(enabled, "/")] = "-> /usr/lib/systemd/system/gresnet.service"
-		if byOlder {
-			site[strings.TrimPrefix(byPackage, "/")] = "/etc/systemd/system/multi-user.target.wants/gresnet.service\n"
-		}
-		n := Node{Root: site.lay(t, r)}
-		setUp(t, n)
-		undo(t, n, "at last")
-		if now, err := n.state(enabled); err != nil || (now != absent) != want {
-			t.Errorf("by an older package: %t: %s, %v", byOlder, now, err)
-		}
-	}
-}
-
 func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	root := base().lay(t, r)

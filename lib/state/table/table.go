@@ -29,7 +29,7 @@ type Table struct {
 
 // Uplink says that a job's run has an address, by which it reaches the management network.
 type Uplink struct {
-	Type    string     `json:"type"` // veth or macvlan; an older prolog's may be ipvlan
+	Type    string     `json:"type"` // veth or macvlan
 	Address netip.Addr `json:"address"`
 	Job     uint32     `json:"job"`
 	Run     string     `json:"run"`

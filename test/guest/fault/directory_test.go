@@ -50,7 +50,7 @@ func TestALeaseThatSomebodyDeletedComesHomeAndIsNotTrusted(t *testing.T) {
 		release := standin.Start(t, vm.InNamespace(vm.DamageLease+"/netns"))
 		vm.Run(t, "umount "+vm.DamageLease+"/netns "+vm.DamageLease+"/dev; rm -rf "+vm.DamageLease)
 		out, code := vm.ByHand(t, "epilog", vm.DamageJob)
-		if code != 2 || !strings.Contains(out, "is not in the root namespace") {
+		if code != 2 || !strings.Contains(out, "its lease was removed") {
 			t.Errorf("exit %d: %s", code, out)
 		}
 		if held := quarantined(t); len(strings.Fields(held)) != 2 {
