@@ -1,7 +1,6 @@
 package step
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -27,27 +26,6 @@ type Settings struct {
 	Interface link.ID           `json:"interface"`
 	Settings  snapshot.Settings `json:"settings"`
 	GIDs      []netip.Addr      `json:"gids,omitempty"` // that the port has for the interface's addresses
-}
-
-// noted is a note of settings in JSON: see snapshot.Form.
-type noted struct {
-	*settings
-	Settings snapshot.Form `json:"settings"`
-}
-
-type settings Settings // without its methods
-
-func (s *Settings) noted() *noted { return &noted{(*settings)(s), s.Settings.Form()} }
-
-// MarshalJSON writes the note.
-func (s *Settings) MarshalJSON() ([]byte, error) { return json.Marshal(s.noted()) }
-
-// UnmarshalJSON reads the note.
-func (s *Settings) UnmarshalJSON(text []byte) error {
-	n := s.noted()
-	err := json.Unmarshal(text, n)
-	n.Settings.Read()
-	return err
 }
 
 func (*Settings) Kind() string     { return "settings" }

@@ -114,7 +114,7 @@ func Decode(kind string, data json.RawMessage) (Step, error) {
 		return nil, fmt.Errorf("read step %s: unknown kind of step", kind)
 	}
 	s := blank()
-	if err := journal.Decode(data, s); err != nil {
+	if err := json.Unmarshal(data, s); err != nil {
 		return nil, fmt.Errorf("read step %s: %w", kind, err)
 	}
 	return s, nil

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/netip"
 	"reflect"
@@ -46,12 +45,9 @@ func TestANoteOfSettingsReadsBackAsItWasWritten(t *testing.T) {
 	s.Of, s.Port, s.Interface, s.GIDs = node.ID{GUID: "0002:c903:0000:1a3b"}, 1, link.ID{Kind: "ether"}, []netip.Addr{netip.MustParseAddr("fe80::1")}
 	s.Settings.Name, s.Settings.AltNames, s.Settings.MTU = "roce0\xff", []string{"one", "two\xfe"}, 9000
 	s.Settings.Sysctls = map[string]string{"ipv4/conf/rp_filter": "2"}
-	text, err := s.MarshalJSON()
+	text, err := json.Marshal(&s)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if whole, err := json.Marshal(&s); err != nil || !bytes.Equal(whole, text) {
-		t.Errorf("%s, %v; by encoding/json it is %s", text, err, whole)
 	}
 	read, err := Decode("settings", text)
 	if err != nil || !reflect.DeepEqual(read, &s) {

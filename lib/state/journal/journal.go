@@ -129,37 +129,20 @@ func Read(path string) (*Journal, error) {
 
 // Note writes a step down. Only after that may the step be done.
 func (j *Journal) Note(kind string, step any) error {
-	data, err := encode(step)
+	data, err := json.Marshal(step)
 	if err != nil {
 		return fmt.Errorf("note %s: %w", kind, err)
 	}
 	n := Note{Number: j.last() + 1, Kind: kind, Data: data}
-	text, err := json.Marshal(kind)
+	object, err := json.Marshal(line{Note: n.Number, Kind: kind, Data: data})
 	if err != nil {
 		return fmt.Errorf("note %s: %w", kind, err)
 	}
-	// A line, but that the data, which are JSON already, are not gone through again.
-	if n.end, err = j.append(fmt.Appendf(nil, `{"note":%d,"kind":%s,"data":%s}`, n.Number, text, data)); err != nil {
+	if n.end, err = j.append(object); err != nil {
 		return err
 	}
 	j.Notes = append(j.Notes, n)
 	return nil
-}
-
-// encode writes a step. json.Marshal goes through once more what a MarshalJSON returns.
-func encode(step any) ([]byte, error) {
-	if own, is := step.(json.Marshaler); is {
-		return own.MarshalJSON()
-	}
-	return json.Marshal(step)
-}
-
-// Decode reads a step of a note. Before an UnmarshalJSON, json.Unmarshal goes through all twice.
-func Decode(data json.RawMessage, step any) error {
-	if own, is := step.(json.Unmarshaler); is {
-		return own.UnmarshalJSON(data)
-	}
-	return json.Unmarshal(data, step)
 }
 
 // Strike says that a note's step is undone.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"strconv"
 )
 
 // parser goes through a journal line by line. A line that does not read costs
@@ -69,10 +68,6 @@ func (p *parser) line(number int, row []byte, end int64) error {
 }
 
 func (p *parser) take(object []byte, end int64) error {
-	if n, is := plainNote(object); is {
-		n.end = end
-		return p.note(n)
-	}
 	var l struct {
 		Header
 		line
@@ -96,20 +91,6 @@ func (p *parser) take(object []byte, end int64) error {
 		return errors.New("neither a note nor a strike")
 	}
 	return nil
-}
-
-// plainNote reads a note as Note writes it. It does not go through the data, which are most of a journal: whoever
-// reads them does.
-func plainNote(object []byte) (n Note, is bool) {
-	rest, begun := bytes.CutPrefix(object, []byte(`{"note":`))
-	number, rest, numbered := bytes.Cut(rest, []byte(`,"kind":"`))
-	kind, rest, named := bytes.Cut(rest, []byte(`","data":{`))
-	data, ended := bytes.CutSuffix(rest, []byte(`}}`))
-	first, err := strconv.Atoi(string(number))
-	if !begun || !numbered || !named || !ended || err != nil || first <= 0 || bytes.ContainsAny(kind, `"\`) {
-		return Note{}, false
-	}
-	return Note{Number: first, Kind: string(kind), Data: object[len(object)-len(data)-len(`{}}`) : len(object)-1]}, true
 }
 
 func (p *parser) note(n Note) error {
