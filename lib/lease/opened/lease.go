@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
+	"gresnet/lib/state/lock"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
@@ -77,6 +78,36 @@ type Lease struct {
 	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
 	unused    bool              // no program of the job has run
 	carried   map[node.ID][]counters.Traffic
+}
+
+// UnderLock calls f while nobody else touches the job's lease. If the lease is gone then, so is the
+// lock's file.
+func UnderLock(ctx context.Context, h *host.Host, job uint32, f func() error) error {
+	held, err := lock.Job(ctx, h.State.Locks(), job)
+	if err != nil {
+		return h.State.Fault(err)
+	}
+	return under(held, h, job, f)
+}
+
+// IfFree calls f like UnderLock, unless somebody touches the lease just now: lock.ErrHeld.
+func IfFree(h *host.Host, job uint32, f func() error) error {
+	held, err := lock.TryJob(h.State.Locks(), job)
+	if errors.Is(err, lock.ErrHeld) {
+		return err
+	}
+	if err != nil {
+		return h.State.Fault(err)
+	}
+	return under(held, h, job, f)
+}
+
+func under(held *lock.File, h *host.Host, job uint32, f func() error) error {
+	err := f()
+	if !h.State.Lease(job).Exists() {
+		return hint.Join(err, held.Remove())
+	}
+	return hint.Join(err, held.Close())
 }
 
 // Create starts a lease that does not exist.

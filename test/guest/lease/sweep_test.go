@@ -122,49 +122,6 @@ func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Long)
-	names := vm.WithGPUs(t)
-	before := vm.Picture(t)
-	for name, first := range map[string]string{
-		"a sweep":    "gresnet sweep",
-		"its epilog": "gresnet-epilog",
-		"its prolog": "gresnet-prolog",
-	} {
-		t.Run(name, func(t *testing.T) {
-			vm.Must(t, "prolog", sweepJob)
-			vm.Run(t, vm.SaveTable)
-			vm.Must(t, "epilog", sweepJob)
-			vm.Run(t, vm.PutTable)
-			end := func() (string, int) {
-				if first == "gresnet sweep" {
-					return vm.Command(t, first)
-				}
-				return vm.ByHand(t, strings.TrimPrefix(first, "gresnet-"), sweepJob)
-			}
-			out, code := end()
-			if code != 2 || strings.Count(out, "\n") != 2 || !strings.Contains(out, names[0]+" is quarantined: its lease was removed: nobody remembers what its interfaces had") {
-				t.Errorf("exit %d: %s", code, out)
-			}
-			// It is told once; but no job gets it.
-			want := 0
-			if first == "gresnet-prolog" {
-				want = 1
-			}
-			if out, code := end(); code != want {
-				t.Errorf("and then exit %d: %s", code, out)
-			}
-			if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, "its lease was removed") || !strings.Contains(out, "gresnet release "+names[0]) {
-				t.Errorf("status:\n%s", out)
-			}
-			if out, code := vm.Command(t, "gresnet release "+names[0]); code != 0 || out != "" {
-				t.Errorf("release: exit %d: %s", code, out)
-			}
-			vm.Same(t, before)
-		})
-	}
-}
-
 func TestStatusShowsWhoHoldsWhat(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	names := vm.WithGPUs(t)
