@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,7 +39,8 @@ func setupCommand(w *cli.World) *urfave.Command {
 slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags,
 PropagateResourceLimitsExcept=MEMLOCK), plugstack.conf and cgroup.conf, with
 the files that they include, LimitMEMLOCK of slurmd's unit, and
-gresnet.service, which it enables. If the node itself needs an HCA, it lists
+gresnet.service, which it enables. Without source scontrol Slurm counts no
+NICs, and gets none. If the node itself needs an HCA, it lists
 the others in gresnet.toml. A second run changes nothing.
 
 It prints what the controller's slurm.conf must have, too, and lines for
@@ -168,7 +168,7 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 		return hint.With(fmt.Errorf("setup changed nothing, and leaves to a person what it would have to guess: %d", len(refusals)), "GN291 each line that begins with \"not done\" says what to do; then run it again")
 	}
 	if !slices.Contains(cfg.Slurm.Source, config.Scontrol) {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("slurm.source in %s lacks \"scontrol\": jobs that ask for NICs get none by that", site.Toml))
+		plan.Notes = append(plan.Notes, fmt.Sprintf("slurm.source in %s lacks \"scontrol\": Slurm's files get no NICs, and jobs cannot ask for them", site.Toml))
 	}
 	plan.Print(w.Stdout)
 	if c.Bool("dry-run") {
@@ -220,28 +220,20 @@ next:
 
 // siteOf looks at the node: what it has, and what gresnet.toml says of it.
 func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
-	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), Gres: cfg.Slurm.Gres, Signs: sign.Look(state.Dir(c.String("state")))}
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Signs: sign.Look(state.Dir(c.String("state")))}
 	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
 	if err := hint.Join(err, drift); err != nil {
 		return s, err
 	}
-	if s.Counts = inv.Counts(cfg.Slurm.Gres); s.Counts == "" {
+	if inv.Counts(cfg.Slurm.Gres) == "" {
 		return s, hint.With(errors.New("the node has no HCA for jobs"), "GN293 gresnet scan shows what there is, and scan --toml why jobs cannot have it")
 	}
-	files, err := inv.Placeholders(cfg.Slurm.Gres)
-	if err != nil {
+	if err := s.Count(inv, cfg.Slurm); err != nil {
 		return s, err
 	}
-	for _, name := range files {
-		s.Files = append(s.Files, path.Join(report.PlaceholderDir, name))
-	}
-	var lines, tables bytes.Buffer
-	if err := inv.GresConf(&lines, cfg.Slurm.Gres, report.PlaceholderDir); err != nil {
-		return s, err
-	}
-	s.GresLines = strings.Split(strings.TrimSpace(lines.String()), "\n")
 	refused := func(h report.HCA) bool { return h.Refused != "" }
 	if len(cfg.HCAs) == 0 && slices.ContainsFunc(inv.HCAs, refused) {
+		var tables bytes.Buffer
 		if err := inv.TOML(&tables, cfg.Slurm.Gres); err != nil {
 			return s, err
 		}

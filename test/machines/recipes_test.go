@@ -345,7 +345,7 @@ func (r recipe) open(t *testing.T, m machines.Machine) site {
 	}
 	plan := setup.Make(setup.Site{
 		Root: root, Node: names[0], Toml: "/etc/gresnet/gresnet.toml", Gres: s.cfg.Slurm.Gres,
-		Counts: scan.Counts(s.cfg.Slurm.Gres), GresLines: strings.Split(strings.TrimSpace(gresLines.String()), "\n"), Files: files,
+		GresLines: strings.Split(strings.TrimSpace(gresLines.String()), "\n"), Files: files,
 	})
 	for _, refused := range plan.Refusals {
 		t.Errorf("setup does not do what the page says: %s; %s", refused.Text, refused.Do)

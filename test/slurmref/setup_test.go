@@ -75,7 +75,7 @@ func TestWhatSetupWritesSlurmReadsAndRunsGresnetInItsPlace(t *testing.T) {
 				if !ok {
 					continue
 				}
-				p := setup.Make(setup.Site{Root: node(text, version), Node: "node1", SlurmConf: "/etc/slurm/slurm.conf", Toml: "/etc/gresnet/gresnet.toml", Gres: []string{"nic"}, Counts: "nic:2", GresLines: []string{"Name=nic Count=2"}})
+				p := setup.Make(setup.Site{Root: node(text, version), Node: "node1", SlurmConf: "/etc/slurm/slurm.conf", Toml: "/etc/gresnet/gresnet.toml", Gres: []string{"nic"}, GresLines: []string{"Name=nic Count=2"}})
 				if len(p.Refusals) > 0 {
 					if !slices.ContainsFunc(p.Refusals, func(r setup.Refusal) bool { return strings.Contains(r.Text, " of the site's, ") }) {
 						t.Fatalf("refused: %v\n%s", p.Refusals, text)

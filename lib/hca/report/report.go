@@ -298,6 +298,38 @@ func (f Finding) String() string {
 	return line + hint.Tag(f.ID)
 }
 
+// The levels of findings.
+const (
+	OK      = "ok"
+	Warning = "warning" // it may be meant so
+	Error   = "error"   // jobs or the node will fail
+)
+
+// Well returns a finding that nothing is wrong.
+func Well(about, format string, a ...any) Finding {
+	return Finding{Level: OK, About: about, Text: fmt.Sprintf(format, a...)}
+}
+
+// Warn returns a warning. do is what to do, after the message's id.
+func Warn(about, do, format string, a ...any) Finding {
+	return found(Warning, about, do, fmt.Sprintf(format, a...))
+}
+
+// Fail returns an error.
+func Fail(about, do, format string, a ...any) Finding {
+	return found(Error, about, do, fmt.Sprintf(format, a...))
+}
+
+// FailBy returns an error that has a hint of its own.
+func FailBy(about string, err error) Finding {
+	return found(Error, about, hint.Whole(err), err.Error())
+}
+
+func found(level, about, do, text string) Finding {
+	id, do := hint.Cut(do)
+	return Finding{Level: level, About: about, Text: text, Do: do, ID: id}
+}
+
 // Of returns the finding as one that is about an HCA.
 func (f Finding) Of(name string, id node.ID) Finding {
 	h := Bare(name, id)

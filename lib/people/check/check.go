@@ -26,32 +26,18 @@ import (
 
 // The levels of findings.
 const (
-	OK      = "ok"
-	Warning = "warning" // it may be meant so
-	Error   = "error"   // jobs or the node will fail
+	OK      = report.OK
+	Warning = report.Warning
+	Error   = report.Error
 )
 
 // Finding is what was found of one thing.
 type Finding = report.Finding
 
-func ok(about, format string, a ...any) Finding {
-	return Finding{Level: OK, About: about, Text: fmt.Sprintf(format, a...)}
-}
-
-func warn(about, do, format string, a ...any) Finding {
-	return bad(Warning, about, do, fmt.Sprintf(format, a...))
-}
-
-func fail(about, do, format string, a ...any) Finding {
-	return bad(Error, about, do, fmt.Sprintf(format, a...))
-}
-
-func failed(about string, err error) Finding { return bad(Error, about, hint.Whole(err), err.Error()) }
-
-func bad(level, about, do, text string) Finding {
-	id, do := hint.Cut(do)
-	return Finding{Level: level, About: about, Text: text, Do: do, ID: id}
-}
+func ok(about, format string, a ...any) Finding       { return report.Well(about, format, a...) }
+func warn(about, do, format string, a ...any) Finding { return report.Warn(about, do, format, a...) }
+func fail(about, do, format string, a ...any) Finding { return report.Fail(about, do, format, a...) }
+func failed(about string, err error) Finding          { return report.FailBy(about, err) }
 
 // Site is what is checked.
 type Site struct {

@@ -35,6 +35,7 @@ func site() check.Site {
 			"etc/modprobe.d/rdma.conf":  file("# exclusive\noptions ib_core netns_mode=0\n"),
 			"etc/slurm/slurm.conf": file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n" +
 				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic:ndr:1\nNodeName=node[1-9] CPUs=4\nPropagateResourceLimitsExcept=MEMLOCK\n"),
+			"etc/slurm/cgroup.conf":              file("ConstrainDevices=yes\n"),
 			"etc/slurm/plugstack.conf":           file("include plugstack.conf.d/*.conf\n"),
 			"etc/slurm/plugstack.conf.d/10":      file("optional other.so\n"),
 			"etc/slurm/plugstack.conf.d/20.conf": file("required spank_gresnet.so # ours\n"),
@@ -181,12 +182,13 @@ ok       state: /run/gresnet has 1024 MiB left
 ok       mode: exclusive, after a reboot too (/etc/modprobe.d/rdma.conf)
 ok       mapping: 2 HCAs
 ok       overlay: jobs have the node's own address; UDP port 489 must be open between nodes
-ok       slurm.conf: Prolog and Epilog are gresnet's
-ok       slurm.conf: PrologFlags=Contain,X11
-ok       plugstack.conf: required spank_gresnet.so
 ok       plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is for Slurm 24.11, which is installed
-ok       slurm.conf: GresTypes has nic
 ok       gres.conf: 2 nic
+ok       slurm.conf: Prolog is gresnet's
+ok       slurm.conf: Epilog is gresnet's
+ok       slurm.conf: PrologFlags=Contain,X11
+ok       slurm.conf: GresTypes has nic
+ok       plugstack.conf: required spank_gresnet.so
 `
 
 func printed(t *testing.T, findings []check.Finding) string {
@@ -552,7 +554,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/gres.conf", "Type=ndr File=/gres/nic[1]", "Type=ndr File=/gres/nic2")(s)
 			edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0)", "nic:hdr:2(S:0)")(s)
 			s.Root.(fstest.MapFS)["gres/nic2"] = file("")
-		}, "error    gres.conf: nic 2 is of type hdr, as one before it, and between them is one of another: Slurm numbers those of one type one after the other; put the [[hca]] tables of one type one after the other, then: gresnet scan --gres-conf"},
+		}, "error    gres.conf: number nic for gres.conf: mlx5_1, of type ndr, is between mlx5_0 and mlx5_2, of type hdr: slurmd numbers those of one type one after the other; put the [[hca]] tables of one type one after the other"},
 		"types of which Slurm has no order":   {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:ndr:1", "nic:2"), ""},
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},

@@ -2,7 +2,6 @@ package check
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -24,10 +23,9 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.InventoryErr == nil &&
 		!slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
 	var all []Finding
-	file := path.Join(dir, "gres.conf")
-	lines, err := slurm.Read(s.Root, file)
-	if faults := lines.GresFaults(); len(faults) > 0 {
-		return append(all, refused("gres.conf", faults)...)
+	lines, err := slurm.Read(s.Root, path.Join(dir, "gres.conf"))
+	if len(lines.GresFaults()) > 0 {
+		return nil // as the plan says
 	}
 	if lacking := s.lackingGPUs(lines); len(lacking) > 0 {
 		all, byGPU = append(all, lacking...), false
@@ -43,20 +41,14 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 				"NodeName of %s has %s, and no source gives what a job asks for: a job that asks for %s and gets no HCA is refused", s.Node, name, name))
 		}
 	}
-	if !byCount && !byGPU {
-		return all
-	}
-	if byCount {
-		all = append(all, s.gresTypes(conf))
-	}
-	if err != nil {
-		return append(all, fail("gres.conf", "GN072 gresnet setup, or make it: gresnet scan --gres-conf >>"+file, "%s", err))
-	}
-	if byCount {
-		all = append(all, s.gresConf(lines, conf)...)
-	}
 	if byCount && s.Config.Slurm.Index == config.IndexSlurm && s.InventoryErr == nil && len(s.Inventory.GPUs) > 0 {
 		all = append(all, ok("slurm.index", "a job that asks for GPUs and NICs has the NICs of Slurm's numbers, wherever they sit: index = \"near\" in gresnet.toml gives it the nearest"))
+	}
+	if byGPU && err != nil {
+		byGPU = false
+		if !byCount { // the plan has it
+			all = append(all, fail("gres.conf", "GN895 make it, with a line for each GPU", "%s", err))
+		}
 	}
 	if byGPU {
 		all = append(all, s.idle()...)
@@ -156,141 +148,4 @@ func (s Site) kernelGPUs() ([]sysfs.GPU, error) {
 		return nil, err
 	}
 	return sysfs.GPUs(sys, proc)
-}
-
-// gresTypes must have the GRES that scontrol is asked for.
-func (s Site) gresTypes(conf slurm.Conf) Finding {
-	types := strings.Split(conf.Last("grestypes"), ",")
-	for _, name := range s.Config.Slurm.Gres {
-		if !slices.Contains(types, name) {
-			return fail("slurm.conf", "GN077 gresnet setup, or add it; or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
-		}
-	}
-	return ok("slurm.conf", "GresTypes has %s", strings.Join(s.Config.Slurm.Gres, ", "))
-}
-
-// gresConf holds gres.conf against the mapping: Slurm's index is that of the
-// line, and must mean the same HCA here.
-func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
-	if s.InventoryErr != nil || s.Drift != nil {
-		return nil // there is no mapping to hold it against
-	}
-	var all []Finding
-	for _, name := range s.Config.Slurm.Gres {
-		devices, err := lines.Devices(s.Node, name)
-		if err != nil {
-			return []Finding{failed("gres.conf", err)}
-		}
-		held := s.compare(name, devices)
-		all = append(all, held)
-		if held.Level == Error {
-			continue
-		}
-		if f, bad := s.promised(conf, name, len(devices)); bad {
-			all = append(all, f)
-		}
-		if !conf.Consumes(s.Node, name) {
-			all = append(all, fail("slurm.conf", "GN408 leave no_consume out", "NodeName of %s has %s with no_consume: Slurm gives it to the first job alone, and jobs are refused", s.Node, name))
-		}
-		if f, bad := s.typed(conf, name, devices); bad {
-			all = append(all, f)
-		}
-		if f, bad := s.ordered(conf, name, devices); bad {
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
-// promised holds what the node's line in slurm.conf has of a GRES against
-// gres.conf. A node without such a line says it itself.
-func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad bool) {
-	const about = "slurm.conf"
-	do := fmt.Sprintf("GN078 put Gres=%s:%d into the node's line", name, have)
-	switch count, is := conf.Promised(s.Node, name); {
-	case !is || count == have:
-		return Finding{}, false
-	case count == 0:
-		return fail(about, do, "NodeName of %s has no %s: no job can ask for it", s.Node, name), true
-	case count > have:
-		return fail(about, do, "NodeName of %s has %d %s, gres.conf %d: slurmctld drains the node", s.Node, count, name, have), true
-	default:
-		return warn(about, do, "NodeName of %s has %d %s, gres.conf %d: the rest is never used", s.Node, count, name, have), true
-	}
-}
-
-// typed holds the types of a GRES in the node's line in slurm.conf against those of gres.conf, which
-// slurmctld compares with their case.
-func (s Site) typed(conf slurm.Conf, name string, devices []slurm.Device) (f Finding, bad bool) {
-	types := conf.Types(s.Node, name)
-	if len(types) > 1 && slices.Contains(types, "") {
-		return fail("slurm.conf", "GN511 give each a type, or none", "NodeName of %s has %s with a type and without: slurmd refuses that", s.Node, name), true
-	}
-	for _, kind := range types {
-		if kind != "" && !slices.ContainsFunc(devices, func(d slurm.Device) bool { return d.Type == kind }) {
-			return fail("slurm.conf", "GN406 write the type as gres.conf has it, in the same case",
-				"NodeName of %s has %s:%s, gres.conf has none of that type: slurmctld drains the node", s.Node, name, kind), true
-		}
-	}
-	return Finding{}, false
-}
-
-// ordered holds the order of a GRES's types in the node's line in slurm.conf, in which Slurm numbers
-// its devices, against that in gres.conf.
-func (s Site) ordered(conf slurm.Conf, name string, devices []slurm.Device) (f Finding, bad bool) {
-	var want []string
-	types := conf.Types(s.Node, name)
-	for i, d := range devices {
-		if !slices.Contains(want, d.Type) {
-			want = append(want, d.Type)
-		} else if d.Type != devices[i-1].Type && len(types) > 1 {
-			return fail("gres.conf", "GN513 put the [[hca]] tables of one type one after the other, then: gresnet scan --gres-conf",
-				"%s %d is of type %s, as one before it, and between them is one of another: Slurm numbers those of one type one after the other", name, i, d.Type), true
-		}
-	}
-	lacks := func(list []string) func(string) bool {
-		return func(kind string) bool { return !slices.Contains(list, kind) }
-	}
-	both := slices.DeleteFunc(slices.Clone(want), lacks(types))
-	if slices.Equal(both, slices.DeleteFunc(types, lacks(want))) {
-		return Finding{}, false
-	}
-	for i := range want {
-		want[i] = strings.TrimSuffix(name+":"+want[i], ":")
-	}
-	return fail("slurm.conf", "GN370 put them into this order: "+strings.Join(want, ", "),
-		"NodeName of %s has the types of %s in another order than gres.conf: Slurm numbers them by it, and jobs fail their prologs", s.Node, name), true
-}
-
-func (s Site) compare(name string, devices []slurm.Device) Finding {
-	const about = "gres.conf"
-	const do = "GN079 take the lines from gresnet scan --gres-conf"
-	mapped := map[int]report.HCA{}
-	for _, h := range s.Inventory.HCAs {
-		if h.Gres == name {
-			mapped[h.Number()] = h
-		}
-	}
-	if len(devices) == 0 && len(mapped) > 0 {
-		return fail(about, "GN473 gresnet setup, or take the lines from gresnet scan --gres-conf", "it has no %s for this node, the mapping has %d", name, len(mapped))
-	}
-	if len(devices) != len(mapped) {
-		return fail(about, do, "it has %d %s for this node, the mapping has %d", len(devices), name, len(mapped))
-	}
-	for i, d := range devices {
-		h, there := mapped[i]
-		switch {
-		case !there:
-			return fail(about, do, "%s %d is not in the mapping", name, i)
-		case d.Type != h.Type && h.Type != "":
-			return fail(about, do, "%s %d is of type %q, in the mapping of type %q", name, i, d.Type, h.Type)
-		case d.File == "":
-			return warn(about, do, "%s has Count= and no File=: Slurm tells no indices, and each job gets what is free", name)
-		case strings.HasPrefix(d.File, "/dev/infiniband/"):
-			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
-		case !slurm.Exists(s.Root, d.File):
-			return fail(about, "GN080 correct the line, or make the file: gresnet scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
-		}
-	}
-	return ok(about, "%d %s", len(devices), name)
 }

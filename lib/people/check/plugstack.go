@@ -7,30 +7,16 @@ import (
 	"strings"
 
 	"gresnet/lib/slurm"
-	"gresnet/lib/slurm/plugin"
 )
 
-// plugstack must have the plugin, as one without which no task starts, with
-// arguments that it knows, and built for the Slurm that loads it.
+// plugstack checks what the plugin's line says to it. Whether there is one, and whether it is for this Slurm, says the plan.
 func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
-	const about = "plugstack.conf"
-	const do = "GN103 gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"
-	file := conf.Plugstack(dir)
-	lines, err := slurm.ReadPlugstack(s.Root, file)
-	if err != nil {
-		return []Finding{bad(Error, about, do, err.Error())}
+	lines, err := slurm.ReadPlugstack(s.Root, conf.Plugstack(dir))
+	i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") && l.Need == "required" })
+	if err != nil || i < 0 {
+		return nil
 	}
-	i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") })
-	if i < 0 {
-		return []Finding{fail(about, do, "%s does not have gresnet's plugin: tasks would run in the node's network", file)}
-	}
-	line := lines[i]
-	if line.Need != "required" {
-		return []Finding{fail(about, "GN869 write required in place of "+line.Need, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
-	}
-	all := append([]Finding{s.line(line, conf)}, s.neighbours(said(line, "who", "steps"))...)
-	dirs, named := plugin.Dirs(s.Root, conf, dir)
-	return append(all, s.plugin(line.Plugin, dirs, named))
+	return append([]Finding{s.line(lines[i], conf)}, s.neighbours(said(lines[i], "who", "steps"))...)
 }
 
 // arguments returns those that the plugin knows (spank/arguments.c), but state=DIR.

@@ -10,9 +10,7 @@ import (
 
 	"gresnet/lib/people/setup"
 	"gresnet/lib/slurm"
-	"gresnet/lib/slurm/plugin"
 	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
 )
 
@@ -25,22 +23,14 @@ func (s Site) slurm() []Finding {
 	if name, err := conf.Node(s.Node); err == nil { // Faults says what is wrong with the line
 		s.Node = name
 	}
-	all := append(refused("slurm.conf", conf.Faults()), s.prologAndEpilog(conf, dir)...)
-	all = append(append(all, prologFlags(conf)), s.deadlines(conf)...)
+	all := append(s.planned(), s.deadlines(conf)...)
 	all = append(all, s.plugstack(conf, dir)...)
 	all = append(all, s.namespaces(conf, dir)...)
 	all = append(all, s.hides(conf, dir)...)
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
-	all = append(all, s.cgroupConf(conf, dir)...)
 	all = append(all, s.services(conf)...)
 	all = append(all, s.accounts(conf)...)
-	if err := setup.TwoFiles(s.Root, s.SlurmConf); err != nil {
-		all = append(all, bad(Error, "slurm.conf", hint.Whole(err), err.Error()))
-	}
-	for _, err := range setup.MemlockFaults(s.Root, conf) {
-		all = append(all, bad(Warning, "memlock", hint.Whole(err), err.Error()))
-	}
 	return append(all, s.gres(conf, dir)...)
 }
 
@@ -57,44 +47,20 @@ func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
 	return append(slurm.Conf{}, conf...), path.Dir(file), nil
 }
 
-// refused returns faults of a file of Slurm's.
-func refused(about string, faults []error) (all []Finding) {
-	for _, err := range faults {
-		all = append(all, fail(about, "GN405 correct the line", "%s: slurmd refuses the file", err))
+// planned returns what setup's planner finds wrong with the files that setup changes, and with what they name.
+func (s Site) planned() []Finding {
+	site := setup.Site{Root: s.Root, Node: s.Node, SlurmConf: s.SlurmConf, State: s.State, Signs: s.Signs}
+	site.Systemd = slurm.Exists(s.Root, "/run/systemd/system")
+	if s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
+		site.Gres = s.Config.Slurm.Gres
 	}
-	return all
-}
-
-// cgroupConf finds what slurmd refuses a cgroup.conf for.
-func (s Site) cgroupConf(conf slurm.Conf, dir string) []Finding {
-	const about = "cgroup.conf"
-	file := path.Join(dir, about)
-	if !slurm.Exists(s.Root, file) {
-		return nil
-	}
-	lines, err := slurm.Read(s.Root, file)
-	if err != nil {
-		return refused(about, []error{err})
-	}
-	dirs, _ := plugin.Dirs(s.Root, conf, dir)
-	version, _ := plugin.InstalledVersion(s.Root, dirs)
-	return refused(about, version.CgroupFaults(lines))
-}
-
-// prologFlags must make slurmd run the prolog when a job starts, on each of its
-// nodes, and not before a step here or there. The other flags imply Alloc
-// (Slurm src/common/read_config.c).
-func prologFlags(conf slurm.Conf) Finding {
-	flags := strings.Split(strings.ToLower(conf.Last("prologflags")), ",")
-	if slices.Contains(flags, "runinjob") {
-		return warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named")
-	}
-	for _, f := range []string{"contain", "alloc", "x11", "runinjob"} {
-		if slices.Contains(flags, f) {
-			return ok("slurm.conf", "PrologFlags=%s", conf.Last("prologflags"))
+	var all []Finding
+	if s.ConfigErr == nil && s.InventoryErr == nil && s.Drift == nil {
+		if err := site.Count(s.Inventory, s.Config.Slurm); err != nil {
+			all = append(all, failed("gres.conf", err))
 		}
 	}
-	return fail("slurm.conf", "GN127 gresnet setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
+	return append(all, setup.Make(site).Findings...)
 }
 
 // deadlines warns of programs that slurmd would kill before their own time is

@@ -397,7 +397,7 @@ func isMended(s check.Site) bool {
 	root := maps.Clone(s.Root.(fstest.MapFS))
 	s.Root = root
 	plan := setup.Mend(setup.Site{
-		Root: root, Node: s.Node, Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:ndr:1", Files: []string{"/gres/nic0", "/gres/nic1"},
+		Root: root, Node: s.Node, Gres: []string{"nic"}, Files: []string{"/gres/nic0", "/gres/nic1"},
 		GresLines: []string{"Name=nic Type=hdr File=/gres/nic0", "Name=nic Type=ndr File=/gres/nic1"},
 	}, func(setup.Plan) []setup.Refusal { return nil })
 	for _, e := range plan.Edits {

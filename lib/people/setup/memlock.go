@@ -1,15 +1,14 @@
 package setup
 
 import (
-	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"gresnet/lib/hca/report"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
 )
 
 // How much memory tasks may lock: RDMA programs lock what they register with an HCA, and with a common limit
@@ -26,6 +25,8 @@ func (p *planner) memlock(t *text) {
 	if !propagated(t.lines()) {
 		return
 	}
+	p.found(report.Warn("memlock", "GN546 gresnet setup, or set PropagateResourceLimitsExcept=MEMLOCK",
+		"slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it"))
 	except, only := t.keys(memlockExcept), t.keys(memlockOnly)
 	replace := func(lines []slurm.Line, value string) { t.replace(lines[len(lines)-1], last(lines), value) }
 	switch {
@@ -46,14 +47,19 @@ func (p *planner) memlock(t *text) {
 	}
 }
 
-// unit has slurmd lock as much memory as there is.
-func (p *planner) unit() {
-	if value, is := ofUnit(p.Root); !is || value == "infinity" || strings.HasPrefix(value, "infinity:") && strings.HasSuffix(value, ":infinity") {
+// unit has slurmd lock as much memory as there is. told is true if a slurmd that may lock less was told of.
+func (p *planner) unit(told bool) {
+	value, is := ofUnit(p.Root)
+	if !is || value == "infinity" || strings.HasPrefix(value, "infinity:") && strings.HasSuffix(value, ":infinity") {
 		return
 	}
 	t, understood := p.open(dropIn)
 	if !understood {
 		return
+	}
+	if !told {
+		p.found(report.Warn("memlock", "GN896 gresnet setup, or set LimitMEMLOCK=infinity in it",
+			"slurmd's unit does not say LimitMEMLOCK=infinity: RDMA programs may fail to register what they need"))
 	}
 	t.content = dropInText
 	p.change()
@@ -67,20 +73,16 @@ const (
 	memlockName = "MEMLOCK"
 )
 
-// MemlockFaults returns why tasks may lock less than all of the node's memory.
-func MemlockFaults(root fs.FS, conf slurm.Conf) (all []error) {
-	for _, dir := range slurm.Daemons(root) {
-		if most, limited := slurm.HardLimit(root, dir, "Max locked memory"); limited {
-			all = append(all, hint.With(fmt.Errorf("its tasks may lock %d bytes of memory: RDMA programs fail to register what they need", most),
-				"GN545 gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it"))
-			break
+// daemon tells of a slurmd that may lock less than all of the node's memory, and so its tasks.
+func (p *planner) daemon() (limited bool) {
+	for _, dir := range slurm.Daemons(p.Root) {
+		if most, limited := slurm.HardLimit(p.Root, dir, "Max locked memory"); limited {
+			p.found(report.Warn("memlock", "GN545 gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it",
+				"its tasks may lock %d bytes of memory: RDMA programs fail to register what they need", most))
+			return true
 		}
 	}
-	if propagated(conf) {
-		all = append(all, hint.With(fmt.Errorf("slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it"),
-			"GN546 gresnet setup, or set PropagateResourceLimitsExcept=MEMLOCK"))
-	}
-	return all
+	return false
 }
 
 // propagated tells whether tasks have the limit of whoever submits their job

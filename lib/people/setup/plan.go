@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/hca/report"
 	"gresnet/lib/slurm"
 	"gresnet/lib/slurm/plugin"
 	"gresnet/lib/state/sign"
@@ -22,10 +23,10 @@ type Site struct {
 	Node      string // Slurm's name for the node
 	SlurmConf string // path of slurm.conf; empty: look in the usual places
 	Toml      string // path of gresnet.toml
+	State     string // the state directory
 
-	Gres      []string                 // GRES names that mean an HCA
-	Counts    string                   // how many the node has: "nic:hdr:2,nic:6"
-	GresLines []string                 // for gres.conf, of this node
+	Gres      []string                 // GRES names that mean an HCA; none: Slurm's count says nothing
+	GresLines []string                 // for gres.conf, of this node; none: its HCAs are not known
 	Files     []string                 // the placeholder files that these name
 	HCATables string                   // [[hca]] tables that gresnet.toml must have; empty: none
 	Mode      string                   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
@@ -61,6 +62,7 @@ type Plan struct {
 	Scripts    []string // that slurm.conf names, and that each node needs before it has that slurm.conf
 	Install    []string // commands that put scripts into a folder that other hosts have, too
 	Notes      []string
+	Findings   []report.Finding // what is wrong with the files, which setup changes or a person must
 }
 
 // Changes tells whether there is anything to do.
@@ -79,6 +81,7 @@ const local = "/etc/slurm"
 func Make(s Site) Plan {
 	var p planner
 	p.Site = s
+	p.devices = map[string][]slurm.Device{}
 	file := slurm.Find(s.Root, s.SlurmConf)
 	if conf, err := slurm.Read(p.Root, file); file != "" && err == nil {
 		if name, err := conf.Node(p.Node); err == nil {
@@ -93,7 +96,8 @@ func Make(s Site) Plan {
 		p.configless(file)
 	default:
 		p.slurm(file)
-		if err := TwoFiles(s.Root, s.SlurmConf); err != nil {
+		if err := twoFiles(s.Root, s.SlurmConf); err != nil {
+			p.found(report.FailBy("slurm.conf", err))
 			p.Plan.Notes = append(p.Plan.Notes, err.Error()+": gresnet check says what to do")
 		}
 	}
@@ -103,8 +107,8 @@ func Make(s Site) Plan {
 	return p.Plan
 }
 
-// TwoFiles fails if a configless slurmd has another slurm.conf than commands find.
-func TwoFiles(root fs.FS, said string) error {
+// twoFiles fails if a configless slurmd has another slurm.conf than commands find.
+func twoFiles(root fs.FS, said string) error {
 	other, dir := slurm.Other(root, said), path.Dir(slurm.Find(root, said))
 	if other == "" {
 		return nil
@@ -134,10 +138,15 @@ type planner struct {
 	dir   string           // of Slurm's files, if they come from the controller
 	texts map[string]*text // that were opened
 	order []*text          // as they were opened
+
+	devices map[string][]slurm.Device // of GRES about which the site has lines of its own that stay
+	asked   int                       // how many findings there were when a file was begun
 }
 
 func (p *planner) refuse(text, do string) {
-	p.Plan.Refusals = append(p.Plan.Refusals, Refusal{text, do})
+	if r := (Refusal{text, do}); !slices.Contains(p.Plan.Refusals, r) {
+		p.Plan.Refusals = append(p.Plan.Refusals, r)
+	}
 }
 
 func (p *planner) read(file string) (string, error) {
@@ -173,7 +182,7 @@ func (p *planner) open(file string) (t *text, understood bool) {
 func (p *planner) openConf(file string) (t *text, understood bool) {
 	t = p.text(file)
 	if _, err := t.read(); err != nil {
-		p.refuse(err.Error(), correct)
+		p.refused(path.Base(file), err)
 		return t, false
 	}
 	return t, true
@@ -202,6 +211,7 @@ func (p *planner) change() {
 		}
 		t.planned = true
 		e := Edit{Path: t.file, Before: []byte(t.was), There: t.there, After: []byte(t.content), Mode: 0o644}
+		p.explain(e)
 		if !p.isTheirs(t.file) {
 			p.Plan.Edits = append(p.Plan.Edits, e)
 			continue
@@ -229,12 +239,13 @@ func (p *planner) slurmConf(file string) {
 	for _, l := range t.lines() {
 		old = append(old, l.String())
 	}
+	for _, err := range t.lines().Faults() {
+		p.refused("slurm.conf", err)
+	}
 	p.script(t, dir, "Prolog", prolog)
 	p.script(t, dir, "Epilog", epilog)
 	p.flags(t)
-	for _, name := range p.Gres {
-		t.list("GresTypes", name)
-	}
+	p.gresTypes(t)
 	p.nodeLine(t)
 	p.memlock(t)
 	p.change()
@@ -247,6 +258,11 @@ func (p *planner) slurmConf(file string) {
 
 // script sees to a Prolog or an Epilog.
 func (p *planner) script(t *text, dir, key, program string) {
+	bad := p.scripts(t.lines(), dir, key)
+	p.found(bad...)
+	if len(bad) == 0 {
+		p.found(report.Well("slurm.conf", "%s is gresnet's", key))
+	}
 	all := t.keys(key)
 	if len(all) == 0 || last(all).Value == "" {
 		t.add(key + "=" + p.wrapper(dir, key, program))
@@ -384,78 +400,31 @@ func callBy(key, script, program string) string {
 	return fmt.Sprintf("GN050 move %s into %s, set Epilog=%s/*, and run setup again: it puts a script that calls %s beside it", script, folder, folder, program)
 }
 
-// flags sees to PrologFlags: Slurm must run the prolog on all of a job's nodes before it begins.
+// flags sees to PrologFlags: slurmd must run the prolog when a job starts, on each of its nodes, and not before a step
+// here or there. The other flags imply Alloc (Slurm src/common/read_config.c).
 func (p *planner) flags(t *text) {
-	all := t.keys("PrologFlags")
+	all, have := t.keys("PrologFlags"), ""
 	if len(all) > 0 {
-		for _, flag := range strings.Split(strings.ToLower(last(all).Value), ",") {
-			switch strings.TrimSpace(flag) {
-			case "contain", "x11":
-				return
-			case "nohold":
-				p.refuse(place(all[len(all)-1])+" has PrologFlags=NoHold, with which Slurm does not take Contain", "GN235 take NoHold out, if you can do without it")
-				return
-			}
-		}
+		have = last(all).Value
 	}
-	t.list("PrologFlags", "Contain")
-}
-
-// nodeLine sees to what slurm.conf says that the node has.
-func (p *planner) nodeLine(t *text) {
-	defaults, found := "", false
-	for i := range t.keys("NodeName") {
-		line := t.keys("NodeName")[i] // an edit moves those after it
-		have := defaults
-		gres := line.Pair("gres")
-		if gres.Key != "" {
-			have = gres.Value
-		}
-		name := line.Keys[0]
-		if strings.EqualFold(name.Value, "default") {
-			defaults = have
-			continue
-		}
-		hosts, err := slurm.ParseHostlist(name.Value)
-		if err != nil {
-			p.refuse(fmt.Sprintf("%s: %s", place(line), err), correct)
-			return
-		}
-		if !hosts.Contains(p.Node) {
-			continue
-		}
-		found = true
-		want := gresOf(have, p.Gres, p.Counts)
-		switch {
-		case sameGres(have, want):
-		case name.Value != p.Node:
-			p.refuse(fmt.Sprintf("%s is about several nodes: NodeName=%s", place(line), name.Value),
-				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, else give this node a line of its own; then run setup again", want))
-		case gres.Key != "":
-			t.replace(line, gres, want)
-		default:
-			t.insert(line, "Gres", want)
-		}
+	flags := strings.FieldsFunc(strings.ToLower(have), func(r rune) bool { return r == ',' || r == ' ' })
+	has := func(flag string) bool { return slices.Contains(flags, flag) }
+	if has("nohold") && !has("contain") && !has("x11") {
+		p.refuse(place(all[len(all)-1])+" has PrologFlags=NoHold, with which Slurm does not take Contain", "GN235 take NoHold out, if you can do without it")
 	}
-	if !found {
-		p.refuse(fmt.Sprintf("%s has no line with NodeName=%s", t.file, p.Node), "GN237 set SLURMD_NODENAME to Slurm's name of this node, or add the line")
+	switch {
+	case has("runinjob"):
+		p.found(report.Warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named"))
+	case has("contain"), has("x11"):
+		p.found(report.Well("slurm.conf", "PrologFlags=%s", have))
+	case has("alloc"):
+		p.found(report.Warn("slurm.conf", "GN894 gresnet setup, or set PrologFlags=Contain", "PrologFlags has no Contain: jobs have no extern step, and so no [limits], and no session of ssh"))
+	default:
+		p.found(report.Fail("slurm.conf", "GN127 gresnet setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs"))
 	}
-}
-
-// sameGres tells whether two lists have the same elements.
-func sameGres(a, b string) bool {
-	split := func(list string) (all []string) {
-		for _, part := range slurm.Parts(list) {
-			part, _, _ = strings.Cut(part, "(")
-			if last := part[strings.LastIndex(part, ":")+1:]; strings.TrimLeft(last, "0123456789") == last {
-				part += ":1" // "nic" and "nic:hdr" are one each
-			}
-			all = append(all, part)
-		}
-		slices.Sort(all)
-		return all
+	if !has("contain") && !has("x11") && !has("runinjob") && !has("nohold") {
+		t.list("PrologFlags", "Contain")
 	}
-	return slices.Equal(split(a), split(b))
 }
 
 // The marks of the lines that setup keeps in gres.conf.
@@ -463,70 +432,6 @@ const (
 	begin = "# gresnet setup made these lines"
 	end   = "# gresnet setup made the lines above"
 )
-
-// gresConf has a line for each HCA.
-func (p *planner) gresConf(file string) {
-	t, understood := p.openConf(file)
-	if !understood {
-		return
-	}
-	at := t.cut()
-	if p.hasNICs(t) {
-		t.content = t.was
-		return
-	}
-	rest := t.content[at:]
-	t.content = t.content[:at]
-	t.add(begin)
-	for _, line := range p.GresLines {
-		t.add("NodeName=" + p.Node + " " + line)
-	}
-	t.add(end)
-	t.content += rest
-	p.change()
-}
-
-// hasNICs tells whether the site itself has lines about HCAs of this node: setup does not know what
-// they mean, unless they are the right ones.
-func (p *planner) hasNICs(t *text) bool {
-	has := false
-	for _, l := range t.lines() {
-		for _, name := range p.Gres {
-			devices, err := slurm.Conf{l}.Devices(p.Node, name)
-			if err != nil {
-				p.refuse(err.Error(), correct)
-			}
-			has = has || err != nil || len(devices) > 0
-			if len(devices) == 0 {
-				continue
-			}
-			if wanted, is := p.site(t.file); is && wanted {
-				continue
-			}
-			p.refuse(fmt.Sprintf("%s has %s of this node already: %s", place(l), name, l), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
-		}
-	}
-	return has
-}
-
-// site tells whether the lines of the site's gres.conf name the files that setup would.
-func (p *planner) site(file string) (same, is bool) {
-	conf, err := slurm.Read(p.Root, file)
-	if err != nil {
-		return false, false
-	}
-	var files []string
-	for _, name := range p.Gres {
-		devices, err := conf.Devices(p.Node, name)
-		if err != nil {
-			return false, false
-		}
-		for _, d := range devices {
-			files = append(files, d.File)
-		}
-	}
-	return slices.Equal(files, p.Files), true
-}
 
 // cut removes the lines between the marks, and these. It returns their place, or the place for new ones.
 func (t *text) cut() (at int) {
@@ -547,7 +452,7 @@ func (t *text) cut() (at int) {
 	return first
 }
 
-// cgroupConf has jobs open the GPUs that they were given, and no others.
+// cgroupConf has jobs open the GPUs that they were given, and no others, where Slurm gives GPUs.
 func (p *planner) cgroupConf(file, slurmConf string) {
 	t, understood := p.openConf(file)
 	if !understood {
@@ -555,16 +460,27 @@ func (p *planner) cgroupConf(file, slurmConf string) {
 	}
 	version, _ := p.version(p.text(slurmConf), path.Dir(slurmConf))
 	for _, err := range version.CgroupFaults(t.lines()) {
-		p.refuse(err.Error(), correct)
+		p.refused("cgroup.conf", err)
+	}
+	if !p.hasGPUs(path.Join(path.Dir(slurmConf), "gres.conf")) {
+		return
 	}
 	all := t.keys("ConstrainDevices")
 	switch {
 	case len(all) == 0:
+		p.found(report.Warn("cgroup.conf", "GN891 gresnet setup, or add ConstrainDevices=yes", "it does not say ConstrainDevices: jobs can open GPUs that they were not given"))
 		t.add("ConstrainDevices=yes")
 		p.change()
 	case !strings.EqualFold(last(all).Value, "yes"):
-		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", place(all[len(all)-1]), last(all).Value))
+		p.found(report.Warn("cgroup.conf", "GN892 say yes, if users' job scripts ask for all GPUs that they use", "%s says ConstrainDevices=%s: jobs can open GPUs that they were not given", place(all[len(all)-1]), last(all).Value))
 	}
+}
+
+// hasGPUs tells whether Slurm gives GPUs of this node to jobs.
+func (p *planner) hasGPUs(file string) bool {
+	lines := p.text(file).lines()
+	devices, err := lines.Devices(p.Node, "gpu")
+	return err == nil && (len(devices) > 0 || lines.AutoDetect(p.Node) != "")
 }
 
 // What plugstack.conf and the node's own file that it includes say. A login host has the first, too, and no such file.
@@ -573,27 +489,34 @@ const (
 	stackLine    = "required spank_gresnet.so batch=auto"
 )
 
-// plugstack has Slurm load the plugin.
+// plugstack has Slurm load the plugin, as one without which no task starts, if it is one for this Slurm.
 func (p *planner) plugstack(slurmConf string) {
+	const about = "plugstack.conf"
+	const do = "GN103 gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"
 	conf, _ := slurm.Read(p.Root, slurmConf) // what it does not read is refused as a line of slurm.conf
 	file := conf.Plugstack(path.Dir(slurmConf))
-	if dir := p.without(conf, path.Dir(slurmConf)); dir != "" {
-		p.refuse("spank_gresnet.so is not in "+dir+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
+	name, have := "spank_gresnet.so", false
+	lines, err := slurm.ReadPlugstack(p.Root, file)
+	t := p.text(file)
+	if i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") }); i >= 0 && err == nil {
+		name, have = lines[i].Plugin, true
+		if need := lines[i].Need; need != "required" {
+			p.found(report.Fail(about, "GN869 write required in place of "+need, "%s is %s: where it fails, tasks run in the node's network", name, need))
+			p.refuse(fmt.Sprintf("%s has %s", file, lines[i]), "GN240 say required: where the plugin fails, tasks would run in the node's network")
+		}
+	}
+	switch {
+	case err != nil:
+		p.found(report.Fail(about, do, "%s", err))
+	case !have:
+		p.found(report.Fail(about, do, "%s does not have gresnet's plugin: tasks would run in the node's network", file))
+	}
+	if !p.loads(conf, path.Dir(slurmConf), name) || have {
 		return
 	}
-	t := p.text(file)
-	if t.there {
-		lines, err := slurm.ReadPlugstack(p.Root, file)
-		if err != nil {
-			p.refuse(err.Error(), "GN239 mend the file, then run setup again")
-			return
-		}
-		if i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") }); i >= 0 {
-			if lines[i].Need != "required" {
-				p.refuse(fmt.Sprintf("%s has %s", file, lines[i]), "GN240 say required: where the plugin fails, tasks would run in the node's network")
-			}
-			return
-		}
+	if err != nil && t.there {
+		p.refuse(err.Error(), "GN239 mend the file, then run setup again")
+		return
 	}
 	own, understood := p.open(slurm.NodeStack)
 	if !understood {
@@ -607,31 +530,35 @@ func (p *planner) plugstack(slurmConf string) {
 	p.change()
 }
 
-// without returns the folders of Slurm's plugins, if they lack gresnet's.
-func (p *planner) without(conf slurm.Conf, dir string) string {
-	dirs, _ := plugin.Dirs(p.Root, conf, dir)
-	known := false
-	for _, d := range dirs {
+// loads tells whether Slurm loads the plugin, so far as its folders are known.
+func (p *planner) loads(conf slurm.Conf, dir, name string) bool {
+	dirs, said := plugin.Dirs(p.Root, conf, dir)
+	f := p.plugin(name, dirs, said)
+	p.found(f)
+	hasPlugins := func(d string) bool {
 		plugins, _ := fs.Glob(p.Root, path.Join(strings.TrimPrefix(d, "/"), "*.so"))
-		known = known || len(plugins) > 0
-		if slices.ContainsFunc(plugins, func(name string) bool { return path.Base(name) == "spank_gresnet.so" }) {
-			return ""
-		}
+		return len(plugins) > 0
 	}
-	if !known {
-		return "" // where Slurm's are is not known
+	if f.Level != report.Error || !slices.ContainsFunc(dirs, hasPlugins) {
+		return true
 	}
-	return strings.Join(dirs, ", ")
+	p.refuse(f.Text+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
+	return false
 }
 
 // slurm plans what Slurm's files are to say: slurm.conf and those beside it. Where slurm.conf is not this node's alone, a
 // person has to see to what setup would refuse.
 func (p *planner) slurm(file string) {
 	before := len(p.Plan.Refusals)
-	p.plugstack(file)
-	p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"), file)
-	p.gresConf(path.Join(path.Dir(file), "gres.conf"))
-	p.slurmConf(file)
+	for _, plan := range []func(){
+		func() { p.plugstack(file) },
+		func() { p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"), file) },
+		func() { p.gresConf(path.Join(path.Dir(file), "gres.conf")) },
+		func() { p.slurmConf(file) },
+	} {
+		p.asked = len(p.Plan.Findings)
+		plan()
+	}
 	if !p.isTheirs(file) {
 		return
 	}
@@ -670,15 +597,17 @@ func (p *planner) node() {
 		}
 	}
 	p.toml()
+	told := p.daemon()
 	if !p.Systemd {
 		return
 	}
-	p.unit()
+	p.unit(told)
 	if _, err := fs.Lstat(p.Root, strings.TrimPrefix(enabled, "/")); err == nil {
 		return
 	}
 	for _, unit := range units() {
 		if _, err := p.read(unit); err == nil {
+			p.found(report.Warn("gresnet.service", "GN897 gresnet setup, or systemctl enable gresnet.service", "it is not enabled: nothing readies the node at boot"))
 			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: enabled, Link: unit})
 			return
 		}

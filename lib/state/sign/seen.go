@@ -39,15 +39,20 @@ func (s Seen) MissedSince(changed time.Time) *Missed {
 	return nil
 }
 
-// Came tells whether slurmd has come to gresnet-prolog or gresnet-epilog after scripts changed.
-func (s Seen) Came(program string, changed time.Time) bool {
+// came tells whether slurmd has come to gresnet-prolog or gresnet-epilog after scripts changed.
+func (s Seen) came(program string, changed time.Time) bool {
 	last := s.last(program)
 	return last != nil && last.Caller.Slurmd && last.At.After(changed)
 }
 
-// CameThrough tells whether slurmd has come to it through a script after that changed.
+// CameThrough tells whether slurmd has come to it through a script after that changed. A script that ends with exec
+// leaves no name: slurmd itself has the exit code then.
 func (s Seen) CameThrough(program, script string, changed time.Time) bool {
-	return s.Came(program, changed) && word(script) == s.last(program).Caller.Script
+	if !s.came(program, changed) {
+		return false
+	}
+	by := s.last(program).Caller.Script
+	return by == "" || by == word(script)
 }
 
 // last returns the sign of the last run of gresnet-prolog or gresnet-epilog.
