@@ -14,11 +14,11 @@ func closeCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "close",
 		Usage: "close the HCAs' device nodes to everybody but root",
-		Description: `Does what each prolog does first. With host = "closed" in [access] of the
-configuration, the default, it closes device nodes to everybody but root:
-uverbs, umad and issm of the HCAs that jobs can have, rdma_cm, and the folder
-/dev/infiniband. udev runs it when there are new device nodes. With host =
-"open" it opens the folder again if gresnet had closed it.
+		Description: `Does what each prolog does first. With host = "closed" in [access] of
+gresnet.toml it closes device nodes to everybody but root: uverbs, umad and
+issm of the HCAs that jobs can have, rdma_cm, and the folder /dev/infiniband.
+udev runs it when there are new device nodes. With host = "open", the
+default, it only opens the folder again if gresnet had closed it.
 
 Example:
   gresnet close`,

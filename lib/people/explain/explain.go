@@ -52,7 +52,7 @@ func of(id string) (string, error) {
 			title = name
 		}
 		if line == id {
-			return "", hint.With(fmt.Errorf("explain %s: no message has it any more", id), "GN834 the gresnet that said it is an older one: ask that")
+			return "", hint.With(fmt.Errorf("explain %s: no message has it any more", id), "GN834 an older version said it: run explain with that version")
 		}
 		if said, is := strings.CutPrefix(line, id+": "); is {
 			problem, do, _ := strings.Cut(said, " → ")
