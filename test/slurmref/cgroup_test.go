@@ -10,7 +10,7 @@ import (
 	"gresnet/lib/slurm/plugin"
 )
 
-func TestOfCgroupConfSlurmdRefusesTheKeysThatCheckRefuses(t *testing.T) {
+func TestOfCgroupConfSlurmdRefusesTheKeysAndValuesThatCheckRefuses(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
 			d := StartDaemon(t, suite)
@@ -24,7 +24,9 @@ func TestOfCgroupConfSlurmdRefusesTheKeysThatCheckRefuses(t *testing.T) {
 				"MaxRAMPercent=90 MaxSwapPercent=90 MinRAMSpace=30 MemorySwappiness=1 AllowedDevicesFile=/x CgroupMountpoint=/tmp IgnoreSystemd=no " +
 				"IgnoreSystemdOnFailure=no MemoryLimitEnforcement=no MemoryLimitThreshold=100 CgroupAutomount=no " +
 				"EnableControllers=no SignalChildrenProcesses=no SystemdTimeout=1000 CgroupSlice=a.slice EnableExtraControllers=rdma CgroupJobIdPaths=yes " +
-				"AllowedKmemSpace=1 ConstrainKmemSpace=no MaxKmemPercent=90 MinKmemSpace=30 CgroupReleaseAgentDir=/x TaskAffinity=no ConstrainDevises=yes"
+				"AllowedKmemSpace=1 ConstrainKmemSpace=no MaxKmemPercent=90 MinKmemSpace=30 CgroupReleaseAgentDir=/x TaskAffinity=no ConstrainDevises=yes " +
+				"ConstrainDevices=True ConstrainDevices=maybe ConstrainCores=2 AllowedRAMSpace=90% AllowedRAMSpace=infinite AllowedSwapSpace=1.5 " +
+				"MinRAMSpace=-1 MinRAMSpace=1.5 MinRAMSpace=0x10 MemorySwappiness=much MemorySwappiness=UNLIMITED MaxRAMPercent=all"
 			for _, line := range append(strings.Fields(keys), "ConstrainCores=yes ConstrainDevices=no") {
 				text := fmt.Sprintf("CgroupPlugin=%s\n%s\n", d.plugin, line)
 				d.Write("cgroup.conf", text)

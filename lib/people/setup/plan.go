@@ -471,7 +471,7 @@ func (p *planner) cgroupConf(file, slurmConf string) {
 		p.found(report.Warn("cgroup.conf", "GN891 gresnet setup, or add ConstrainDevices=yes", "it does not say ConstrainDevices: jobs can open GPUs that they were not given"))
 		t.add("ConstrainDevices=yes")
 		p.change()
-	case !strings.EqualFold(last(all).Value, "yes"):
+	case !plugin.IsYes(last(all).Value):
 		p.found(report.Warn("cgroup.conf", "GN892 say yes, if users' job scripts ask for all GPUs that they use", "%s says ConstrainDevices=%s: jobs can open GPUs that they were not given", place(all[len(all)-1]), last(all).Value))
 	}
 }

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gresnet/lib/slurm"
@@ -36,6 +38,8 @@ func (v Version) CgroupFaults(c slurm.Conf) (all []error) {
 			all = append(all, fmt.Errorf("%s:%d: %s is not alone in its line", l.File, l.Number, p.Name))
 		case !v.takes(p.Key):
 			all = append(all, fmt.Errorf("%s:%d: %s has no %s", l.File, l.Number, who, p.Name))
+		case !reads(p.Key, p.Value):
+			all = append(all, fmt.Errorf("%s:%d: %s has another value than %s", l.File, l.Number, p.Name, kindOf(p.Key)))
 		}
 	}
 	return all
@@ -48,5 +52,45 @@ func (v Version) takes(key string) bool {
 	if end, is := until[key]; is {
 		return v < end
 	}
-	return strings.Contains(" "+cgroupKeys+" ", " "+key+" ")
+	return in(cgroupKeys, key)
+}
+
+func in(words, word string) bool {
+	return slices.Contains(strings.Fields(words), strings.ToLower(word))
+}
+
+// The keys that slurmd reads as other than text.
+const (
+	cgroupBooleans = "constraincores constraindevices constrainramspace constrainswapspace constrainkmemspace " +
+		"ignoresystemd ignoresystemdonfailure memorylimitenforcement enablecontrollers signalchildrenprocesses"
+	cgroupNumbers = "allowedramspace allowedswapspace allowedkmemspace maxrampercent maxswappercent maxkmempercent memorylimitthreshold"
+	cgroupWholes  = "memoryswappiness minramspace minkmemspace systemdtimeout"
+)
+
+// IsYes tells whether Slurm takes a value for yes (src/common/parse_config.c:_handle_boolean).
+func IsYes(value string) bool { return in("yes up true 1", value) }
+
+// reads tells whether slurmd takes a key's value: it does not start with another one.
+func reads(key, value string) bool {
+	if !in(cgroupBooleans, key) && in("unlimited infinite", value) {
+		return true
+	}
+	var err error
+	switch {
+	case in(cgroupBooleans, key):
+		return IsYes(value) || in("no down false 0", value)
+	case in(cgroupNumbers, key):
+		_, err = strconv.ParseFloat(value, 32)
+	case in(cgroupWholes, key):
+		_, err = strconv.ParseUint(value, 0, 64)
+	}
+	return err == nil
+}
+
+// kindOf says what values a key has.
+func kindOf(key string) string {
+	if in(cgroupBooleans, key) {
+		return "yes or no"
+	}
+	return "a number"
 }

@@ -23,6 +23,10 @@ func TestACgroupConfIsRefusedForWhatTheInstalledSlurmDoesNotTake(t *testing.T) {
 		{0x180b05, "EnableControllers=yes\nCgroupAutomount=yes\n", ""},
 		{0x180b05, "EnableExtraControllers=rdma\n", "cgroup.conf:1: Slurm 24.11 has no EnableExtraControllers"},
 		{0x190500, "EnableExtraControllers=rdma\n", ""},
+		{0, "ConstrainDevices=TRUE\nConstrainCores=0\nAllowedRAMSpace=90.5\nMaxSwapPercent=Unlimited\nMinRAMSpace=30\nCgroupMountpoint=/x\n", ""},
+		{0, "ConstrainDevices=maybe\n", "cgroup.conf:1: ConstrainDevices has another value than yes or no"},
+		{0, "AllowedRAMSpace=90%\n", "cgroup.conf:1: AllowedRAMSpace has another value than a number"},
+		{0, "MinRAMSpace=-1\n", "cgroup.conf:1: MinRAMSpace has another value than a number"},
 	} {
 		conf, err := slurm.ParseFile("cgroup.conf", c.text)
 		if err != nil {
