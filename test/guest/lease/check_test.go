@@ -78,7 +78,7 @@ func TestCheckFailsForMistakesInFilesOfARealNode(t *testing.T) {
 		{"a node without NICs", "sed -i 's/,nic:[0-9]*//' " + conf, "has no nic"},
 		{"a node with more NICs", "sed -i 's/,nic:[0-9]*/,nic:9/' " + conf, "has 9 nic"},
 		{"an include that is not there", "echo 'Include nodes.conf' >>" + conf, "nodes.conf"},
-		{"no gres.conf", "rm /etc/slurm/gres.conf", "gres.conf: read "},
+		{"no gres.conf", "rm /etc/slurm/gres.conf", "there is no /etc/slurm/gres.conf"},
 		{"no NIC in gres.conf", "sed -i '/Name=nic/d' /etc/slurm/gres.conf", "it has no nic"},
 		{"no plugstack.conf", "rm /etc/slurm/plugstack.conf", "plugstack.conf: read "},
 		{"no plugin", ": >/etc/slurm/plugstack.conf", "does not have gresnet's plugin"},
