@@ -342,6 +342,12 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a cgroup.conf that Slurm takes": {set("etc/slurm/cgroup.conf", "CgroupPlugin=autodetect\nConstrainDevices=yes\n"), ""},
 		"a key in cgroup.conf that the installed Slurm does not take": {set("etc/slurm/cgroup.conf", "ConstrainDevices=yes\nMaxKmemPercent=100\n"),
 			"error    cgroup.conf: /etc/slurm/cgroup.conf:2: Slurm 24.11 has no MaxKmemPercent: slurmd refuses the file; correct the line"},
+		"a value in cgroup.conf that Slurm does not take": {set("etc/slurm/cgroup.conf", "ConstrainDevices=maybe\n"),
+			"error    cgroup.conf: /etc/slurm/cgroup.conf:1: ConstrainDevices has another value than yes or no: slurmd refuses the file; correct the line"},
+		"a cgroup.conf that lets jobs open all GPUs": {set("etc/slurm/cgroup.conf", "ConstrainDevices=down\n"),
+			"warning  cgroup.conf: /etc/slurm/cgroup.conf:1 says ConstrainDevices=down: jobs can open GPUs that they were not given; say yes, if users' job scripts ask for all GPUs that they use"},
+		"a cgroup.conf that says nothing of devices": {set("etc/slurm/cgroup.conf", "ConstrainCores=yes\n"),
+			"warning  cgroup.conf: it does not say ConstrainDevices: jobs can open GPUs that they were not given; gresnet setup, or add ConstrainDevices=yes"},
 		"a cgroup.conf that does not read": {set("etc/slurm/cgroup.conf", "ConstrainDevices\n"),
 			`error    cgroup.conf: /etc/slurm/cgroup.conf:1: "ConstrainDevices" is not KEY=VALUE: slurmd refuses the file; correct the line`},
 		"jobs without cgroups": {func(s *check.Site) {

@@ -459,10 +459,11 @@ func (p *planner) cgroupConf(file, slurmConf string) {
 		return
 	}
 	version, _ := p.version(p.text(slurmConf), path.Dir(slurmConf))
-	for _, err := range version.CgroupFaults(t.lines()) {
+	faults := version.CgroupFaults(t.lines())
+	for _, err := range faults {
 		p.refused("cgroup.conf", err)
 	}
-	if !p.hasGPUs(path.Join(path.Dir(slurmConf), "gres.conf")) {
+	if len(faults) > 0 || !p.hasGPUs(path.Join(path.Dir(slurmConf), "gres.conf")) {
 		return
 	}
 	all := t.keys("ConstrainDevices")
