@@ -26,17 +26,19 @@ var (
 	serves = own + `
 ib_write_bw -d $d -x $gid -n 20 -F
 ib_send_bw -c UD -d $d -x $gid -n 20 -F
+rping -s -v -C 5 -a 0.0.0.0
 `
 	asks = own + `
 to=` + fmt.Sprintf(rail, 1) + `
 try() { until "$@" >/tmp/said.$SLURM_JOB_ID 2>&1; do sleep 0.3; done; cat /tmp/said.$SLURM_JOB_ID; }
 try ib_write_bw -d $d -x $gid -n 20 -F $to
 try ib_send_bw -c UD -d $d -x $gid -n 20 -F $to
+try rping -c -v -C 5 -a $to
 `
 )
 
 func TestTwoJobsUseRDMAWithEachOther(t *testing.T) {
-	vm.Needs(t, vm.Exclusive, vm.Long, vm.MLX5)
+	vm.Needs(t, vm.Both, vm.Long, vm.MLX5)
 	hcas := begin(t)
 	for i, h := range hcas[:2] {
 		address := fmt.Sprintf(rail+"/24 dev %s", i+1, h.net)
@@ -52,12 +54,13 @@ func TestTwoJobsUseRDMAWithEachOther(t *testing.T) {
 		vm.Ended(t, job)
 	}
 	out := vm.Run(t, "cat /tmp/"+jobs[0]+".out /tmp/"+jobs[1]+".out")
-	for what, n := range map[string]int{" 65536 ": 2, " 4096  ": 2} {
+	for what, n := range map[string]int{" 65536 ": 2, " 4096  ": 2, "rdma-ping-4": 2} {
 		if strings.Count(out, what) < n {
 			t.Errorf("wanted %q %d times:\n%s", what, n, out)
 		}
 	}
 	if t.Failed() {
+		t.Log(vm.Run(t, "rdma resource show; dmesg | tail -n 20; tail -n 20 "+firmwareLog))
 		return
 	}
 	vm.Same(t, before)
