@@ -385,8 +385,12 @@ func TestAUserWhoBlocksInACallOnAFreeHCAFailsNoPrologAndNoEpilog(t *testing.T) {
 	hasPolicies(t, "\n[access]\nhost = \"open\"\n")
 	f := fusetest.Mount(t, "none", fusetest.Read)
 	t.Setenv("GRESNET_PAGE", filepath.Join(f.Dir, fusetest.File))
-	before := vm.Picture(t)
 	first := vm.ByIndex(t)[0]
+	vm.Run(t, "chmod 666 /dev/infiniband/"+vm.UverbsOf(t, first))
+	t.Cleanup(func() { vm.Run(t, "chmod 600 /dev/infiniband/"+vm.UverbsOf(t, first)) })
+	vm.Must(t, "prolog", inPartition(900070, "first")) // it gives HCAs their numbers
+	vm.Must(t, "epilog", inPartition(900070, "first"))
+	before := vm.Picture(t)
 	pid := heldIn(t, "block", "alice", "/proc/1/ns/net", "/dev/infiniband", vm.UverbsOf(t, first))
 	f.Await(t, fusetest.Read)
 	for _, job := range []string{inPartition(900070, "first"), inPartition(900070, "first") + " SLURM_JOB_RESTART_COUNT=1"} {
