@@ -92,8 +92,10 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 		return err
 	}
 	if c.Bool("fix") {
-		dry := c.Bool("dry-run")
-		if err := oneAtATime(c, func() error { return fix(w, c, s, dry) }); err != nil || dry {
+		if c.Bool("dry-run") {
+			return hint.Join(fix(w, c, s, true), showFindings(w, c, s.Run())) // without a lock, for which /run may be read-only
+		}
+		if err := oneAtATime(c, func() error { return fix(w, c, s, false) }); err != nil {
 			return hint.Join(err, showFindings(w, c, s.Run()))
 		}
 		if s, err = look(w, c); err != nil {
