@@ -3,7 +3,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # cli's generator of documentation is no part of the programs.
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 BIN := bin
-LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
+LDFLAGS := -s -w -X gresnet/lib/admin/cli.version=$(VERSION)
 
 .PHONY: all build arm64 spank packages release packages-test packages-test-vm demo model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-load bench-jobs bench-trace bench-build scale lint clean
 

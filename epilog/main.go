@@ -7,11 +7,11 @@ import (
 	"context"
 	"os"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/job"
 	"gresnet/lib/lease"
-	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
-	"gresnet/lib/state/sign"
-	"gresnet/lib/words/job"
+	"gresnet/lib/state/runs"
 )
 
 func main() { os.Exit(run(cli.Outside())) }
@@ -57,6 +57,6 @@ func restore(w *cli.World, f cli.Flags) error {
 	err = w.OnNode(f, w.Lenient(f), "epilog", func(n *lease.Host) error {
 		return n.Restore(context.Background(), j.ID, run)
 	})
-	w.Sign(err, sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
+	w.Sign(err, runs.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
 	return err
 }

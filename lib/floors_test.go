@@ -21,14 +21,15 @@ const kernelFloor = 3
 
 // askTheKernel are packages of other floors that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
-	"gresnet/lib/people/cli":     "reads its own CPU time, and sends to journald's socket",
+	"gresnet/lib/admin/cli":      "reads its own CPU time, and sends to journald's socket",
 	"gresnet/lib/kernel/detach":  "starts processes that can be left behind, and makes raw system calls there",
-	"gresnet/lib/people/metrics": "opens a file without following a link",
+	"gresnet/lib/admin/metrics":  "opens a file without following a link",
 	"gresnet/lib/kernel/mount":   "mounts",
 	"gresnet/lib/kernel/netlink": "asks over netlink",
-	"gresnet/lib/people/setup":   "makes files with the owner and the attributes of those that they replace",
-	"gresnet/lib/people/trial":   "starts processes in a job's namespaces and as a job's user, and kills some",
-	"gresnet/lib/words/trust":    "opens a file without following a link, and reads who owns it",
+	"gresnet/lib/admin/setup":    "makes files with the owner and the attributes of those that they replace",
+	"gresnet/lib/admin/trial":    "starts processes in a job's namespaces and as a job's user, and kills some",
+	"gresnet/lib/state/table":    "reads and makes links with their owners and times",
+	"gresnet/lib/base/trust":     "opens a file without following a link, and reads who owns it",
 	"gresnet/prolog/gresnet":     "reads on which file system a folder is",
 }
 

@@ -18,13 +18,13 @@ var units = []string{"Nanosecond", "Microsecond", "Millisecond", "Second", "Minu
 
 // ownDurations have durations that are no bounds of waits.
 var ownDurations = map[string]string{
-	"gresnet/lib/words/config": "what a site may set, and what holds if it sets nothing",
+	"gresnet/lib/base/config": "what a site may set, and what holds if it sets nothing",
 }
 
 // Whoever waits by hand has a pace of its own, and forgets the end of the run; and whoever has a bound of
 // its own has another one than the others who wait for the same.
 func TestNobodyWaitsButPackagePollAndItsTableHasAllBounds(t *testing.T) {
-	const poll = "gresnet/lib/words/poll"
+	const poll = "gresnet/lib/base/poll"
 	for _, p := range packages(t) {
 		if !strings.HasPrefix(p.ImportPath, "gresnet/lib/") {
 			continue

@@ -8,15 +8,15 @@ import (
 	"fmt"
 	"os"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/lease"
-	"gresnet/lib/people/cli"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
-	"gresnet/lib/state/sign"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
+	"gresnet/lib/state/runs"
 )
 
 func main() { os.Exit(run(cli.Outside())) }
@@ -55,9 +55,9 @@ func take(w *cli.World, f cli.Flags) error {
 		return err
 	}
 	dir := state.Dir(f.String("state"))
-	sign.Begin(dir, j.ID)
+	runs.Begin(dir, j.ID)
 	err = takeFor(w, f, j)
-	w.Sign(err, sign.End(dir, w.SignOf(j, err)))
+	w.Sign(err, runs.End(dir, w.SignOf(j, err)))
 	return err
 }
 
@@ -69,7 +69,7 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 	}
 	ctx := context.Background()
 	err = w.OnNode(f, cfg, "prolog", func(n *lease.Host) error {
-		if sign.FindCaller().Slurmd {
+		if runs.FindCaller().Slurmd {
 			n.Joined = func() error { return slurm.Joined(n.Files, j.Conf) }
 		}
 		n.Undo = cfg.Deadline.Prolog / 2

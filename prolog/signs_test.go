@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/people/cli"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/job"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/state/sign"
-	"gresnet/lib/words/job"
+	"gresnet/lib/state/runs"
 	"gresnet/test/netnstest"
 )
 
@@ -150,17 +150,17 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoSignOfSuccessAndItsJobIsExpectedT
 	}{
 		"the first since the boot": {good, 0, func(*testing.T, state.Dir) {}, true},
 		"one of many": {good, 0, func(t *testing.T, d state.Dir) {
-			if err := errors.Join(sign.Expect(d, []string{"nic"}, time.Unix(1, 0)), sign.End(d, sign.Sign{Job: 4710})); err != nil {
+			if err := errors.Join(runs.Expect(d, []string{"nic"}, time.Unix(1, 0)), runs.End(d, runs.Record{Job: 4710})); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 		"one that fails": {bad, 1, func(t *testing.T, d state.Dir) {
-			if err := sign.Expect(d, []string{"nic"}, time.Unix(1, 0)); err != nil {
+			if err := runs.Expect(d, []string{"nic"}, time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 		"one of a job that ran here before": {good, 0, func(t *testing.T, d state.Dir) {
-			if err := errors.Join(sign.Expect(d, []string{"nic"}, time.Unix(1, 0)), sign.End(d, sign.Sign{Job: 4711, Run: earlier})); err != nil {
+			if err := errors.Join(runs.Expect(d, []string{"nic"}, time.Unix(1, 0)), runs.End(d, runs.Record{Job: 4711, Run: earlier})); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
@@ -171,7 +171,7 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoSignOfSuccessAndItsJobIsExpectedT
 				c.before(t, d)
 				var exit int
 				killed, exit = killedAt(t, prologOf(t, d, c.toml), n)
-				s := sign.Of(d, 4711)
+				s := runs.Of(d, 4711)
 				switch {
 				case !killed && (exit != c.exit || s == nil || s.Exit != c.exit):
 					t.Fatalf("it ended with %d and left %+v", exit, s)

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where gresnet setup keeps what it changed (lib/people/setup). */
+/* Where gresnet setup keeps what it changed (lib/admin/setup). */
 #ifndef SETUP
 #define SETUP "/var/lib/gresnet/setup"
 #endif
@@ -31,7 +31,7 @@
 #endif
 
 /* Since when each job leaves a sign on this node, and which GRES ask for HCAs: names with
- * commas, or * for all jobs (lib/state/sign, expected.go). */
+ * commas, or * for all jobs (lib/state/runs, expected.go). */
 struct expected {
 	time_t since;
 	char gres[SIGN_SIZE];

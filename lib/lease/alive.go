@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/opened"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // errAlive means that a job is not gone, or may not be.
@@ -27,7 +26,7 @@ func (l living) Unwrap() error { return l.error }
 func (l living) Is(target error) bool { return target == errLives }
 
 // alive returns errAlive with the reason unless the lease's job is gone for sure.
-func alive(l *opened.Lease, s Sweep) error {
+func alive(l *Lease, s Sweep) error {
 	d, err := signsOf(l, s)
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ type signs struct {
 // signsOf reads the signs of a lease, or returns errAlive if the sweep must spare the job without a
 // look at processes. It reads them before anybody looks at those: the process that made the mark,
 // or brought another one into the namespace, was there before, and the look sees it if it lives.
-func signsOf(l *opened.Lease, s Sweep) (signs, error) {
+func signsOf(l *Lease, s Sweep) (signs, error) {
 	dir := l.World.Dir
 	d := signs{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}
 	d.age = proc.SinceBoot() - d.since

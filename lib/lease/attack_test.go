@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // Boot prepares the node before slurmd starts. It gives back all leases that are left, because
@@ -25,7 +24,7 @@ func (n *Host) Boot(ctx context.Context) error {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
 	failed = hint.Join(failed, n.split(ctx))
-	opened.RestoreLost(ctx, n.Host, true) // VFs that the node had lost are there again
+	restoreLost(ctx, n.Host, true) // VFs that the node had lost are there again
 	return hint.Join(failed, n.Close(ctx))
 }
 

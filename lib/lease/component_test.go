@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gresnet/lib/base/job"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/words/job"
 )
 
 // slurmctld answers for the component, and then not for the job's first one: the prolog that asks for

@@ -7,10 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/hint"
 )
 
 // Close closes the node's own device nodes to everybody but root, if the site wants that, unless

@@ -8,13 +8,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/words/config"
+	"gresnet/lib/base/config"
 	"gresnet/test/netnstest"
 )
 

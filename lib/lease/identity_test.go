@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/words/config"
+	"gresnet/lib/base/config"
 	"gresnet/test/netnstest"
 )
 

@@ -8,18 +8,17 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/world"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/part"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/people/inspect"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 	"gresnet/test/netnstest"
 )
 
@@ -72,7 +71,7 @@ func (s *pair) Undo(*world.World) error {
 
 // lawKind returns the claim of a fake, and the steps for it, if a test wants that: as the mapping and the
 // kind say.
-func lawKind(l *opened.Lease, j job.Job) (claims []table.Claim, first []step.Step, err error) {
+func lawKind(l *Lease, j job.Job) (claims []table.Claim, first []step.Step, err error) {
 	if os.Getenv("GRESNET_LAW_FAKE") == "" {
 		return nil, nil, nil
 	}

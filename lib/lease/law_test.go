@@ -21,21 +21,20 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 	"gresnet/test/await"
 	"gresnet/test/netnstest"
 	"gresnet/test/seed"
@@ -153,7 +152,7 @@ func lawChild(program string) error {
 	if err := law.State.Make(); err != nil {
 		return err
 	}
-	return opened.UnderLock(ctx, law.Host, l.job, func() error { return lawTake(ctx, law, l) })
+	return underLock(ctx, law.Host, l.job, func() error { return lawTake(ctx, law, l) })
 }
 
 // lawLease is a job's, of the HCAs whose interfaces' names begin with a word.
@@ -181,7 +180,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		j.Leader, j.Others = lawLeader, []string{text}
 	}
 	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
-	l, err := opened.Create(ctx, n.Host, j)
+	l, err := create(ctx, n.Host, j)
 	if err != nil {
 		return err
 	}

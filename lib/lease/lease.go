@@ -6,14 +6,14 @@
 // is there and not before.
 //
 // Read take.go and restore.go first. wait.go, sweep.go and alive.go are about leases that others have or left;
-// release.go is about quarantined HCAs. Package opened has what one lease does and undoes, and in its damage.go
-// the rare path: a journal that does not read, a lease that somebody has removed. Package environment has what
-// the job reads.
+// release.go is about quarantined HCAs. opened.go has the lease that a run works on, under the job's lock;
+// damage.go is its rare path: a journal that does not read, a lease that somebody has removed. Package environment
+// has what the job reads.
 //
 // A prolog goes through these files: take.go, which asks, claims and fills; pick.go of package host, which chooses
 // HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which orders the steps;
-// inflight.go of package opened, which notes and does them; lease.go of package environment, which commits. An epilog
-// goes through restore.go, and unwind.go and home.go of package opened. Of package step read what a job has.
+// inflight.go, which notes and does them; lease.go of package environment, which commits. An epilog goes through
+// restore.go, unwind.go and home.go. Of package step read what a job has.
 package lease
 
 import (
@@ -24,15 +24,7 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
-	"gresnet/lib/state/sign"
-)
-
-// What becomes of a lease that does not end as it should.
-var (
-	ErrRemains = opened.ErrRemains
-	ErrLost    = opened.ErrLost
-	ErrDamaged = opened.ErrDamaged
+	"gresnet/lib/state/runs"
 )
 
 // Host is the node that leases are taken on.
@@ -46,7 +38,7 @@ func On(h *host.Host) *Host { return &Host{Host: h} }
 // ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
 // state directory. start is when the job began that it is for.
 func (n *Host) ready(start time.Time) error {
-	if err := sign.Expect(n.State, source.Asked(n.Config), sign.Since(sign.Lasting, start)); err != nil {
+	if err := runs.Expect(n.State, source.Asked(n.Config), runs.Since(runs.Lasting, start)); err != nil {
 		n.Notice(0, "%s", err) // only a site's mistake would show less
 	}
 	if err := n.State.Make(); err != nil {

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/poll"
 )
 
 // toldTo is what a job's steps are told; nothing if they are told nothing.

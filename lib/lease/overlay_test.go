@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

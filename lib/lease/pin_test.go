@@ -8,11 +8,11 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 	"gresnet/test/leasetest"
 )
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
 	"gresnet/test/leasetest"
 )
 

@@ -7,17 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Release lets jobs have a quarantined HCA again, named by its RDMA device, its GUID, its PCI
@@ -33,7 +32,7 @@ func (n *Host) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	opened.RestoreLost(ctx, n.Host, true)
+	restoreLost(ctx, n.Host, true)
 	if t, err := n.Table().Read(); err != nil {
 		return err
 	} else if slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
@@ -41,7 +40,7 @@ func (n *Host) Release(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	err = opened.ForgetLost(ctx, n.Host, c)
+	err = forgetLost(ctx, n.Host, c)
 	if err == nil {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
 	}
@@ -51,7 +50,7 @@ func (n *Host) Release(ctx context.Context, name string) error {
 // free frees a quarantined HCA. It looks again under the job's lock: meanwhile a sweep may have
 // freed the HCA, and the next job claimed it.
 func (n *Host) free(ctx context.Context, c table.Claim) error {
-	err := opened.IfFree(n.Host, c.Job, func() error {
+	err := ifFree(n.Host, c.Job, func() error {
 		t, err := n.Table().Read()
 		if err != nil {
 			return err
@@ -59,12 +58,12 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
 			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet status lists the HCAs")
 		}
-		l, err := opened.Open(ctx, n.Host, c.Job)
-		if errors.Is(err, opened.ErrNone) {
+		l, err := open(ctx, n.Host, c.Job)
+		if errors.Is(err, ErrNone) {
 			return n.freeHome(ctx, sameQuarantine(c))
 		}
 		if err != nil {
-			return opened.Remains(err)
+			return remains(err)
 		}
 		defer l.Close()
 		if c.Doubt || c.Run != l.World.Run {
@@ -141,7 +140,7 @@ func (n *Host) usedNow(t table.Table, name string) error {
 
 // releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at
 // home.
-func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
+func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 	unwound := l.Unwind()
 	if unwound == nil {
 		return nil
@@ -156,7 +155,7 @@ func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
 	reason := l.World.Away[c.HCA]
 	if err := l.GiveUp(c.HCA); err != nil {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
-		return opened.Remains(hint.With(err, "GN211 bring it to the root namespace, or reboot the node, which frees everything"))
+		return remains(hint.With(err, "GN211 bring it to the root namespace, or reboot the node, which frees everything"))
 	}
 	n.Notice(l.World.Job, "%s is released as it is: %s", c.Name, reason)
 	err := l.Unwind()
@@ -211,7 +210,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Warning: fmt.Sprintf("%s (%s) is released: %s", c.Name, c.HCA, world.ErrGone)})
 	}
 	if err := hint.Join(failed...); err != nil {
-		return opened.Remains(err)
+		return remains(err)
 	}
 	return nil
 }

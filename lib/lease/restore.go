@@ -6,13 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/opened"
-	"gresnet/lib/state/sign"
+	"gresnet/lib/state/runs"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
 )
 
 // Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there
@@ -31,19 +30,19 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	if err := n.readTable(id); err != nil {
 		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
-	opened.RestoreLost(ctx, n.Host, false)
-	err := opened.UnderLock(ctx, n.Host, id, func() error { return n.restoreLocked(ctx, id, run, begun) })
+	restoreLost(ctx, n.Host, false)
+	err := underLock(ctx, n.Host, id, func() error { return n.restoreLocked(ctx, id, run, begun) })
 	if err != nil && n.State.Lease(id).Exists() {
-		return opened.Remains(err)
+		return remains(err)
 	}
 	return err
 }
 
 // restoreLocked does what Restore does with the job's lock. The epilog began at begun.
 func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun time.Time) error {
-	l, err := opened.Open(ctx, n.Host, id)
-	if errors.Is(err, opened.ErrNone) {
-		if s := sign.Of(n.State, id); s == nil || !isLater(s.Run, run) {
+	l, err := open(ctx, n.Host, id)
+	if errors.Is(err, ErrNone) {
+		if s := runs.Of(n.State, id); s == nil || !isLater(s.Run, run) {
 			environment.Forget(n.Host, id)
 		}
 		return nil
@@ -61,7 +60,7 @@ func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun
 	l.Until = begun.Add(max(n.Config.Deadline.Epilog, l.UndoTime()))
 	known := n.areQuarantined(id)
 	err = l.Unwind()
-	if late := (opened.LateError{}); known && run != nil && errors.As(err, &late) {
+	if late := (LateError{}); known && run != nil && errors.As(err, &late) {
 		n.Log(event.Event{Kind: event.Remark, Job: id, Warning: "as before, " + err.Error(), ID: hint.ID(err)})
 		err = nil
 	}

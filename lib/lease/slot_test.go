@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/node"
 	"gresnet/test/await"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
@@ -21,7 +20,7 @@ import (
 
 // lawSlot returns the interface of a job's slot on the interface that the test names, nil if it
 // names none.
-func lawSlot(l *opened.Lease, job uint32) (s *step.Child, err error) {
+func lawSlot(l *Lease, job uint32) (s *step.Child, err error) {
 	parent := os.Getenv("GRESNET_LAW_SLOT")
 	if parent == "" {
 		return nil, nil

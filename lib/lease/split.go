@@ -3,12 +3,11 @@ package lease
 import (
 	"context"
 
-	"gresnet/lib/lease/opened"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/lease/part"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // split makes the parts of HCAs that the configuration gives to jobs, where they are RDMA devices of their own.
@@ -23,7 +22,7 @@ func (n *Host) split(ctx context.Context) error {
 		t, err := n.Table().Read()
 		if err == nil {
 			err = part.Of(h.Kind()).Make(ctx, &part.Making{
-				Sys: n.Sys, Want: h, Taken: takenOf(&t, h, opened.Lost(n.Host)),
+				Sys: n.Sys, Want: h, Taken: takenOf(&t, h, Lost(n.Host)),
 				Notice: func(format string, args ...any) { n.Notice(0, format, args...) },
 			})
 		}

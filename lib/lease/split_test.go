@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
 )
 
 func TestTheVFsOfLeasesAreKnownByTheirPFAndNumberAndLostOnesAreNoLeases(t *testing.T) {

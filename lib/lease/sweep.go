@@ -10,13 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // Sweep says which leases a sweep may give back if their jobs are gone.
@@ -55,7 +54,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if len(s.Jobs) == 0 {
 		failed = append(failed, n.forgetGone(s.Boot))
 	}
-	opened.RestoreLost(ctx, n.Host, true)
+	restoreLost(ctx, n.Host, true)
 	return hint.Join(failed...)
 }
 
@@ -113,7 +112,7 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	// The look at all processes of the node goes without the job's lock: its epilog may wait for
 	// that.
 	var d signs
-	err := n.leaseToSweep(ctx, id, func(l *opened.Lease) (err error) {
+	err := n.leaseToSweep(ctx, id, func(l *Lease) (err error) {
 		d, err = signsOf(l, s)
 		return err
 	})
@@ -124,7 +123,7 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	if err != nil {
 		return err
 	}
-	return n.leaseToSweep(ctx, id, func(l *opened.Lease) error {
+	return n.leaseToSweep(ctx, id, func(l *Lease) error {
 		now, err := signsOf(l, s)
 		if err != nil {
 			return err
@@ -146,14 +145,14 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 }
 
 // leaseToSweep calls f with a job's lock and lease, if the job has one.
-func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*opened.Lease) error) error {
-	err := opened.IfFree(n.Host, id, func() error {
-		l, err := opened.Open(ctx, n.Host, id)
-		if errors.Is(err, opened.ErrNone) {
+func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*Lease) error) error {
+	err := ifFree(n.Host, id, func() error {
+		l, err := open(ctx, n.Host, id)
+		if errors.Is(err, ErrNone) {
 			return nil
 		}
 		if err != nil {
-			return opened.Remains(err)
+			return remains(err)
 		}
 		defer l.Close()
 		return f(l)
@@ -189,7 +188,7 @@ func (n *Host) forgetGone(boot bool) error {
 }
 
 func (n *Host) forgetIfGone(id uint32) error {
-	err := opened.IfFree(n.Host, id, func() error {
+	err := ifFree(n.Host, id, func() error {
 		if n.State.Lease(id).Exists() {
 			return nil // it goes with the lease
 		}

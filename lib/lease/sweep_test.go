@@ -12,13 +12,12 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/base/job"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/job"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 	"gresnet/test/seed"
@@ -51,7 +50,7 @@ func TestWhereNothingHasRunSinceTheBootASweepAndAReleaseMakeNothing(t *testing.T
 func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	n.Log = func(event.Event) {}
-	l, err := opened.Open(t.Context(), n.Host, holderJob)
+	l, err := open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func externStep(t *testing.T) (end func()) {
 
 func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	l, err := opened.Open(t.Context(), n.Host, holderJob)
+	l, err := open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +103,7 @@ func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 // What many prologs that wait for one HCA do with its job's lock held must be quick.
 func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	l, err := opened.Open(t.Context(), n.Host, holderJob)
+	l, err := open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +149,7 @@ func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A later run of that job has a lease.
-	l, err := opened.Create(t.Context(), n.Host, job.Job{ID: 7, Run: job.Run{Restart: 1}})
+	l, err := create(t.Context(), n.Host, job.Job{ID: 7, Run: job.Run{Restart: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

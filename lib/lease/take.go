@@ -8,23 +8,21 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/hca/users"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/hook"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to none gets no lease. A
@@ -69,12 +67,12 @@ func (n *Host) takeInTime(ctx context.Context, j job.Job) error {
 // afterLeftovers calls take with the job's lock, when what earlier runs of the job left has ended. It does not call
 // take if this run has its lease already. If something stays because time is lacking, afterLeftovers refuses the job.
 func (n *Host) afterLeftovers(ctx context.Context, j job.Job, take func() error) error {
-	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
+	return underLock(ctx, n.Host, j.ID, func() error {
 		own, err := n.endLeftovers(ctx, j)
 		if !own && err == nil {
 			err = take()
 		}
-		if late := (opened.LateError{}); errors.As(err, &late) {
+		if late := (LateError{}); errors.As(err, &late) {
 			return n.refuseBeside(j, stays(j, err))
 		}
 		return err
@@ -91,13 +89,13 @@ func (n *Host) begin(ctx context.Context, start time.Time) error {
 	if err := n.Close(ctx); err != nil {
 		return err
 	}
-	opened.RestoreLost(ctx, n.Host, false)
+	restoreLost(ctx, n.Host, false)
 	return nil
 }
 
 // endLeftovers ends what earlier runs of a job left. own says that this run has its lease already.
 func (n *Host) endLeftovers(ctx context.Context, j job.Job) (own bool, err error) {
-	l, err := opened.Open(ctx, n.Host, j.ID)
+	l, err := open(ctx, n.Host, j.ID)
 	if err == nil {
 		defer l.Close()
 		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
@@ -107,8 +105,8 @@ func (n *Host) endLeftovers(ctx context.Context, j job.Job) (own bool, err error
 		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
 		err = l.Unwind()
 	}
-	if err != nil && !errors.Is(err, opened.ErrNone) {
-		return false, opened.Remains(err)
+	if err != nil && !errors.Is(err, ErrNone) {
+		return false, remains(err)
 	}
 	environment.Forget(n.Host, j.ID)
 	return false, nil
@@ -171,7 +169,7 @@ func (n *Host) takeWanted(ctx context.Context, j job.Job, wants []gres.Want) (la
 
 // taking is a lease while a prolog takes it.
 type taking struct {
-	*opened.Lease
+	*Lease
 	job    job.Job
 	access config.Access
 	pool   *jobnet.Pool // where the job's uplink gets its address; nil: it has none
@@ -185,7 +183,7 @@ type taking struct {
 // takeLease takes what a job wants into a new lease. passed is what the job would have besides, if it
 // were free.
 func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
-	l, err := opened.Create(ctx, n.Host, j)
+	l, err := create(ctx, n.Host, j)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +224,7 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 
 // claimLocked decides what the job gets, notes it in the journal and then claims it in the node table,
 // in this order, under the node lock.
-func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Look) (host.Picked, error) {
+func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *scan.Users) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)
 	if err != nil {
 		return host.Picked{}, err
@@ -302,7 +300,7 @@ func namesOf(hcas []plan.HCA) (names []string) {
 // refuse writes a lease that says why the job gets nothing: its steps fail with the reason, and the
 // node stays in service.
 func (n *Host) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) error {
-	l, err := opened.Create(ctx, n.Host, j)
+	l, err := create(ctx, n.Host, j)
 	if err != nil {
 		return err
 	}
@@ -334,7 +332,7 @@ func (t *taking) hooks(mode rdma.Mode, hcas []string) []step.Step {
 	if site.Ready == "" && site.Leave == "" || t.access.Isolation == config.IsolateDevices {
 		return nil
 	}
-	return []step.Step{&hook.Hook{
+	return []step.Step{&step.Hook{
 		Ready: site.Ready, Leave: site.Leave, Timeout: site.Timeout, Fault: site.Fault, Mode: mode,
 		Env: append(source.Environment(t.job), "GRESNET_HCAS="+strings.Join(hcas, ",")),
 	}}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // errQuarantined means that no job holds the HCA: it is quarantined.
@@ -66,7 +65,7 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 		case errors.Is(err, lock.ErrHeld):
 			// This run holds no HCA, so nobody who waits for it can hold that lock.
 			n.Notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
-			if err := opened.UnderLock(ctx, n.Host, holder, func() error { return nil }); err != nil {
+			if err := underLock(ctx, n.Host, holder, func() error { return nil }); err != nil {
 				n.Notice(id, "waited in vain: %s", err)
 				return err
 			}

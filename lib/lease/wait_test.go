@@ -15,17 +15,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 	"gresnet/test/await"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
@@ -53,7 +52,7 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	if err := n.State.Make(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := opened.Create(t.Context(), n.Host, job.Job{ID: holderJob})
+	l, err := create(t.Context(), n.Host, job.Job{ID: holderJob})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +385,7 @@ func TestAJobWhoseEarlierRunsHCADoesNotComeHomeIsRefusedAndNeitherProgramFails(t
 	n.Log = func(e event.Event) { warned += e.Warning }
 	n.giveBack(t)
 	first := job.Job{ID: nextJob, UID: 1000, GID: 1000}
-	l, err := opened.Create(t.Context(), n.Host, first)
+	l, err := create(t.Context(), n.Host, first)
 	if err != nil {
 		t.Fatal(err)
 	}

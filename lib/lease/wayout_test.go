@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/nft"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

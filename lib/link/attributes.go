@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link/sysctl"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // adminFlags are the flags that only an administrator changes, IFF_UP apart;

@@ -3,7 +3,7 @@ package link
 import (
 	"time"
 
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/poll"
 )
 
 // lacksCarrier tells an interface that is up and has not the carrier that it had: without

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link/ethtool"
-	"gresnet/lib/words/poll"
 )
 
 var (

@@ -11,8 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/sysctl"
 )
 
@@ -110,8 +109,8 @@ func (c *Conn) Ways(network netip.Prefix) (all []Way, err error) {
 		i := int(native.Uint32(index))
 		w.Interfaces, fresh = append(w.Interfaces, i), fresh || !used[i]
 	}
-	err = route.EachIPv4(c.Route, again, func(m []byte) {
-		r := route.Route(m)
+	err = inet.EachIPv4Route(c.Route, again, func(m []byte) {
+		r := inet.Route(m)
 		switch m[7] { // rtm_type
 		case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST, unix.RTN_MULTICAST:
 			return
@@ -154,7 +153,7 @@ func (c *Conn) addresses(family byte) (map[int][]netip.Prefix, error) {
 			return nil, fmt.Errorf("address message of %d bytes", len(m))
 		}
 		index := int(native.Uint32(m[4:]))
-		all[index] = append(all[index], address.Address(m).Addr())
+		all[index] = append(all[index], inet.Address(m).Addr())
 	}
 	return all, nil
 }

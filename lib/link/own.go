@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/words/poll"
 )
 
 // Own is what is an interface's own, and not of what it has.

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/words/hint"
 )
 
 // Refuse says why an interface could not be put back where it is, if it could not.

@@ -3,8 +3,8 @@ package network
 import (
 	"os"
 
+	"gresnet/lib/base/account"
 	"gresnet/lib/kernel/nft"
-	"gresnet/lib/slurm/account"
 )
 
 // leastJobs is how many jobs a node has room for at least, when the list of connections is shared out.

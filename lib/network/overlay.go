@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
@@ -14,7 +15,6 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 )
 
 // Overlay makes the job's end of the network between its nodes. Its undo needs only the network's id,

@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/nft"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // probeTable is the nftables table of a probe.

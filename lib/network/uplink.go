@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
@@ -16,8 +18,6 @@ import (
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Uplink makes the job's way to the management network. Its undo needs only the address, which

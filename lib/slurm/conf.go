@@ -1,5 +1,6 @@
 // Package slurm reads Slurm's own files: what a site told Slurm must fit what it told gresnet, and
-// asking slurmctld would be an RPC.
+// asking slurmctld would be an RPC. By the files of Slurm's plugins it tells which Slurm is installed; it loads
+// none, and runs no program.
 package slurm
 
 import (

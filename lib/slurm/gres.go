@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/indices"
+	"gresnet/lib/base/indices"
 )
 
 // Device is one device of a GRES as gres.conf has it. File is empty where

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // Hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",

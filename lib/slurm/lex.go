@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // Pair is Key=Value. Slurm takes keys in any case; here they are lower case.

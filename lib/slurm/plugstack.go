@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // NodeStack is the file by which a node's plugstack.conf, which hosts without gresnet may have, too, comes to the

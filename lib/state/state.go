@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // Dir is the state directory.

@@ -7,13 +7,13 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/lease"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/inspect"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 )
 
 func bootCommand(w *cli.World) *urfave.Command {

@@ -16,6 +16,13 @@ import (
 	urfave "github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/admin/check"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/trust"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/bpf"
@@ -25,15 +32,8 @@ import (
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/people/check"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/inspect"
 	"gresnet/lib/state"
-	"gresnet/lib/state/sign"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/trust"
+	"gresnet/lib/state/runs"
 )
 
 func checkCommand(w *cli.World) *urfave.Command {
@@ -137,7 +137,7 @@ func site(w *cli.World, c *urfave.Context) check.Site {
 // look looks at the node as a prolog would meet it.
 func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	s := site(w, c)
-	s.Signs = sign.Look(state.Dir(s.State))
+	s.Signs = runs.Look(state.Dir(s.State))
 	s.Config, s.ConfigErr = config.Load(c.String("config"), c.IsSet("config"))
 	if s.ConfigErr != nil {
 		s.Config = config.Default()

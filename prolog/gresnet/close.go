@@ -5,9 +5,9 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/lease"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/words/hint"
 )
 
 func closeCommand(w *cli.World) *urfave.Command {

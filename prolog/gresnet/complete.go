@@ -9,7 +9,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
+	"gresnet/lib/admin/cli"
 )
 
 // A shell asks for what can come next with the words before, and the library's flag for that. The

@@ -3,8 +3,8 @@ package main
 import (
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/explain"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/hint"
 )
 
 func explainCommand(w *cli.World) *urfave.Command {
@@ -20,6 +20,6 @@ program fills in. Without an id it lists all messages.
 Examples:
   gresnet explain GN009
   gresnet explain | grep -i overlay`,
-		Action: func(c *urfave.Context) error { return explain.Print(w.Stdout, c.Args().Slice()) },
+		Action: func(c *urfave.Context) error { return hint.Explain(w.Stdout, c.Args().Slice()) },
 	}
 }

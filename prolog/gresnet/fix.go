@@ -6,11 +6,11 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/check"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/setup"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/lease"
-	"gresnet/lib/people/check"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/setup"
-	"gresnet/lib/words/hint"
 )
 
 // fix mends what it need not guess about: setup's files, with setup's copies and undo, and device

@@ -11,8 +11,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
-	"gresnet/lib/words/hint"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/hint"
 )
 
 func main() { os.Exit(run(cli.Outside())) }

@@ -7,11 +7,10 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/meter"
-	"gresnet/lib/people/metrics"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/metrics"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 )
 
 func metricsCommand(w *cli.World) *urfave.Command {
@@ -50,7 +49,7 @@ func runningJobs(w *cli.World, c *urfave.Context) error {
 	if c.Bool("write") && cfg.Metrics.File == "" {
 		return hint.With(errors.New("write metrics: [metrics] names no file"), "GN650 set file in [metrics] of gresnet.toml to one that node_exporter reads")
 	}
-	found, failed := meter.Read(w.Host(c, cfg))
+	found, failed := metrics.ReadRunning(w.Host(c, cfg))
 	page, err := found.Page(found.Names(c.Context))
 	failed = hint.Join(failed, err)
 	if !c.Bool("write") {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/proc"
-	"gresnet/lib/people/inspect"
-	"gresnet/lib/words/node"
 )
 
 // nhc is a node as NHC meets it: a /sys, and a gresnet that says what

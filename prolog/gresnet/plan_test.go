@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/words/node"
 	"gresnet/test/golden"
 )
 

@@ -6,12 +6,12 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/inspect"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 )
 
 func scanCommand(w *cli.World) *urfave.Command {

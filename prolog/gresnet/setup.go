@@ -16,19 +16,19 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/admin/setup"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/inspect"
-	"gresnet/lib/people/setup"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/state/sign"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
+	"gresnet/lib/state/runs"
 )
 
 func setupCommand(w *cli.World) *urfave.Command {
@@ -220,7 +220,7 @@ next:
 
 // siteOf looks at the node: what it has, and what gresnet.toml says of it.
 func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
-	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Signs: sign.Look(state.Dir(c.String("state")))}
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Signs: runs.Look(state.Dir(c.String("state")))}
 	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
 	if err := hint.Join(err, drift); err != nil {
 		return s, err

@@ -7,7 +7,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/setup"
+	"gresnet/lib/admin/setup"
 )
 
 func TestSetupRefusesFlagsOfWhichOneWouldBeTakenInSilence(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/cli"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/people/cli"
 )
 
 // jsonFlag is every showing command's.

@@ -5,10 +5,10 @@ import (
 	"io"
 	"testing"
 
+	"gresnet/lib/admin/check"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/people/check"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/words/node"
 	"gresnet/test/golden"
 )
 

@@ -10,11 +10,11 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/inspect"
-	"gresnet/lib/words/hint"
 )
 
 func statusCommand(w *cli.World) *urfave.Command {

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/proc"
-	"gresnet/lib/people/inspect"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 	"gresnet/test/golden"
 )
 
@@ -31,7 +30,7 @@ func sick() *report.Status {
 	gone.Gone = true
 	vf := hca("mlx5_14", "nic", 14, nil)
 	vf.ID = node.ID{PCI: "0000:e1:00.1", VF: "3"}
-	slot := func(number string, index int, k pkey.Text, c *report.Claim) report.HCA {
+	slot := func(number string, index int, k node.PKeyText, c *report.Claim) report.HCA {
 		h := hca("ibp227s0", "nic", index, c)
 		h.ID.Slot, h.PKey = number, k
 		return h

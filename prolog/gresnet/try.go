@@ -10,9 +10,9 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
-	"gresnet/lib/people/trial"
-	"gresnet/lib/words/hint"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/admin/trial"
+	"gresnet/lib/base/hint"
 )
 
 func tryCommand(w *cli.World) *urfave.Command {

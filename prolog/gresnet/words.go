@@ -6,8 +6,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
-	"gresnet/lib/words/hint"
+	"gresnet/lib/admin/cli"
+	"gresnet/lib/base/hint"
 )
 
 // addWords gives the application its commands help and version.

@@ -11,7 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/people/cli"
+	"gresnet/lib/admin/cli"
 	"gresnet/test/seed"
 )
 

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
@@ -17,9 +20,6 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 )
 
 // The HCAs of the lease.

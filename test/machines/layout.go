@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Layout says where a node's GPUs and HCAs sit.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/node"
 )
 
 //go:embed layouts

@@ -189,7 +189,7 @@ proctype Program(byte role; byte j; byte r; byte wants)
 	:: role == PROLOG && kind != 0 -> goto epilogue /* of a run that a reboot ended */
 	fi;
 
-	/* func: lib/lease/opened UnderLock
+	/* func: lib/lease underLock
 	 * func: lib/lease Host.leaseToSweep
 	 * func: lib/state/lock Job
 	 * func: lib/state/lock TryJob */
@@ -288,8 +288,8 @@ release:
 		:: else -> goto unwind
 		fi
 	};
-	/* func: lib/lease/opened Lease.GiveUp
-	 * func: lib/lease/opened isHome
+	/* func: lib/lease Lease.GiveUp
+	 * func: lib/lease isHome
 	 * func: lib/state/lock Held */
 giveUp:
 	atomic {
@@ -322,7 +322,7 @@ abandoned:
 	};
 
 	/* func: lib/lease Host.takeLease
-	 * func: lib/lease/opened Create */
+	 * func: lib/lease create */
 create:
 	atomic {
 		TELL("makes the lease\n");
@@ -352,7 +352,7 @@ create:
 #else
 		;
 #endif
-		/* func: lib/lease/opened Lease.Note
+		/* func: lib/lease Lease.Note
 		 * func: lib/state/journal Journal.Note */
 #ifndef WITHOUT_CLAIM_IS_NOTED_FIRST
 		lease[j].claimed = mine;
@@ -375,7 +375,7 @@ create:
 	/* func: lib/lease/step Namespace.Do */
 	atomic { namespace[j] = true; K };
 	/* func: lib/lease/plan Steps
-	 * func: lib/lease/opened Lease.CarryOut
+	 * func: lib/lease Lease.CarryOut
 	 * func: lib/lease/step StartMoves */
 	do
 	:: h < HCAS && !has(mine, h) -> h++
@@ -420,9 +420,9 @@ create:
 		goto unlock
 	};
 
-	/* func: lib/lease/opened Lease.Unwind
-	 * func: lib/lease/opened Lease.left
-	 * func: lib/lease/opened Lease.peers */
+	/* func: lib/lease Lease.Unwind
+	 * func: lib/lease Lease.left
+	 * func: lib/lease Lease.peers */
 unwind:
 	atomic {
 		h = 0; away = 0; unstruck = 0; others = 0;
@@ -449,7 +449,7 @@ unwind:
 		}
 #endif
 	};
-	/* func: lib/lease/opened Lease.bringHome
+	/* func: lib/lease Lease.bringHome
 	 * func: lib/lease/step StartUndos
 	 * func: lib/lease/step RDMA.Lock
 	 * func: lib/state/lock HCA */
@@ -485,8 +485,8 @@ unwind:
 skipped:	skip
 	:: h == HCAS -> break
 	od;
-	/* func: lib/lease/opened Lease.lookAgain
-	 * func: lib/lease/opened Lease.markUndone
+	/* func: lib/lease Lease.lookAgain
+	 * func: lib/lease Lease.markUndone
 	 * func: lib/state/journal Journal.Strike */
 	atomic {
 		h = 0;
@@ -503,7 +503,7 @@ skipped:	skip
 		od;
 		h = 0
 	};
-	/* func: lib/lease/opened Lease.undoAll
+	/* func: lib/lease Lease.undoAll
 	 * func: lib/lease/step Namespace.Undo */
 	atomic {
 		d_step {
@@ -526,8 +526,8 @@ skipped:	skip
 		};
 		holds();
 		K;
-		/* func: lib/lease/opened Lease.shorten
-		 * func: lib/lease/opened Lease.quarantineNotStruck */
+		/* func: lib/lease Lease.shorten
+		 * func: lib/lease Lease.quarantineNotStruck */
 #ifndef WITHOUT_STRUCK_BEFORE_FREED
 		if
 		:: away == 0 -> lease[j].moved = 0; lease[j].struck = 0; unstruck = 0

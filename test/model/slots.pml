@@ -62,7 +62,7 @@ proctype Job(byte j)
 	/* func: lib/lease taking.claimLocked
 	 * func: lib/lease/host Host.Pick
 	 * func: lib/lease/host Host.share
-	 * func: lib/words/node ID.Overlaps */
+	 * func: lib/base/node ID.Overlaps */
 	atomic {
 		if
 		:: all != FREE || (wantsAll && !noSlot(0)) || (claim[0] != FREE && claim[1] != FREE) -> running--; goto over
@@ -111,7 +111,7 @@ proctype Job(byte j)
 	atomic { lease[j].child = !wantsAll; K };
 	skip; /* its tasks run */
 
-	/* func: lib/lease/opened Lease.Unwind */
+	/* func: lib/lease Lease.Unwind */
 epilog:
 	atomic {
 		kind = 2;
@@ -195,7 +195,7 @@ epilog:
 remove:
 	atomic { lease[j].there = false; goto done };
 
-	/* func: lib/lease/opened Lease.setAside
+	/* func: lib/lease Lease.setAside
 	 * func: lib/lease distrust */
 damage:
 	atomic {

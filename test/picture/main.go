@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"gresnet/lib/people/picture"
+	"gresnet/lib/admin/picture"
 	"gresnet/test/picture/whole"
 )
 

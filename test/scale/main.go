@@ -17,12 +17,12 @@ import (
 	"syscall"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 )
 
 func main() {

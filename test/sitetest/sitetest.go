@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // HCA returns the n-th HCA of a node: mlx5_n.

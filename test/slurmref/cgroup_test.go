@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"gresnet/lib/slurm"
-	"gresnet/lib/slurm/plugin"
 )
 
 func TestOfCgroupConfSlurmdRefusesTheKeysAndValuesThatCheckRefuses(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
 			d := StartDaemon(t, suite)
-			version, known := plugin.InstalledVersion(os.DirFS(d.root), []string{"/" + plugins})
+			version, known := slurm.InstalledVersion(os.DirFS(d.root), []string{"/" + plugins})
 			if !known {
 				t.Fatal("its version is not known")
 			}

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	host "gresnet/lib/base/node"
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
-	host "gresnet/lib/words/node"
 	"gresnet/test/seed"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	identity "gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
-	identity "gresnet/lib/words/node"
 	"gresnet/test/seed"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/slurm/plugin"
+	"gresnet/lib/slurm"
 	"gresnet/test/netnstest"
 )
 
@@ -23,7 +23,7 @@ func TestWhatAllHostsHaveAlikeIsSafeOnAHostWithoutGresnetAndFailsClosedOnANodeWi
 		t.Run(suite, func(t *testing.T) {
 			root := Root(t, suite)
 			folder := t.TempDir()
-			version, known := plugin.InstalledVersion(os.DirFS(root), []string{"/" + plugins})
+			version, known := slurm.InstalledVersion(os.DirFS(root), []string{"/" + plugins})
 			if !known {
 				t.Fatal("no version")
 			}

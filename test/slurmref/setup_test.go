@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"gresnet/lib/people/setup"
-	"gresnet/lib/slurm/plugin"
+	"gresnet/lib/admin/setup"
+	"gresnet/lib/slurm"
 	"gresnet/test/seed"
 	"gresnet/test/stamptest"
 )
@@ -19,7 +19,7 @@ import (
 const plugins = "usr/lib/x86_64-linux-gnu/slurm-wlm"
 
 // node returns one with a slurm.conf and the Slurm of a release.
-func node(text string, version plugin.Version) fstest.MapFS {
+func node(text string, version slurm.Version) fstest.MapFS {
 	n := fstest.MapFS{
 		"etc/slurm/slurm.conf": {Data: []byte(text)}, "etc/slurm/plugstack.conf": {Data: []byte("required spank_gresnet.so\n")},
 		"usr/sbin/gresnet-prolog": {Data: []byte("ELF")}, "usr/sbin/gresnet-epilog": {Data: []byte("ELF")}, "etc/gresnet/gresnet.toml": {},
@@ -62,7 +62,7 @@ func TestWhatSetupWritesSlurmReadsAndRunsGresnetInItsPlace(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
 			ref, r, dir := Start(t, suite), seed.Rand(), t.TempDir()
-			version, known := plugin.InstalledVersion(os.DirFS(Root(t, suite)), []string{"/" + plugins})
+			version, known := slurm.InstalledVersion(os.DirFS(Root(t, suite)), []string{"/" + plugins})
 			if !known {
 				t.Fatal("no version")
 			}
@@ -117,7 +117,7 @@ func TestWhatSetupWritesSlurmReadsAndRunsGresnetInItsPlace(t *testing.T) {
 				}
 			}
 			t.Logf("%s: %d files, of which setup changed %d; %d times its line is one of several", version, most, done, several)
-			if done == 0 || (several > 0) != (version >= plugin.SeveralLines) {
+			if done == 0 || (several > 0) != (version >= slurm.SeveralLines) {
 				t.Errorf("%s: setup changed %d files, and added %d lines to others", version, done, several)
 			}
 		})

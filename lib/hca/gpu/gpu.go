@@ -17,11 +17,11 @@ import (
 	"strings"
 	"sync"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // Slurm is what Slurm's files say of a node's GPUs.

@@ -9,11 +9,11 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // four returns GPUs whose minor numbers, those given, are not in the order of their PCI addresses.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/node"
 )
 
 // deal gives each GPU the HCAs that are nearest to it. GPUs that have the same nearest HCAs share

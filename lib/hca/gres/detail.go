@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
 )
 
 // maxCount bounds what a node can have of one GRES.

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
 	"gresnet/test/machines"
 )
 

@@ -14,11 +14,10 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Entry is one line of the mapping: a GRES and the HCA that it means.
@@ -37,7 +36,7 @@ type Entry struct {
 	// Place is that of the HCA in the node table, PKey what the interface is for that gresnet makes,
 	// unless a policy says otherwise (0: none), and Network where that interface gets its address.
 	Place   int          `json:"-"`
-	PKey    pkey.PKey    `json:"-"`
+	PKey    node.PKey    `json:"-"`
 	Network netip.Prefix `json:"-"`
 	Decided bool         `json:"-"` // a policy says otherwise: what it says does not fit the node, the job alone pays for
 

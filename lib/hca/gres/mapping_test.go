@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Topology is where the node's GPUs and HCAs sit.

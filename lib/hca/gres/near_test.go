@@ -12,12 +12,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

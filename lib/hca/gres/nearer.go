@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 )
 
 // Nearer gives wants of Slurm's other indices: those of the free HCAs that are nearest to the job, as many of

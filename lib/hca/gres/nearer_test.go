@@ -4,10 +4,10 @@ import (
 	"reflect"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
 )
 
 func TestNICsBesideGPUsAreTheNearestFreeOnesOfTheTypesThatSlurmCounted(t *testing.T) {

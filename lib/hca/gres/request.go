@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
 )
 
 // ParseRequest parses a list of GRES as a job asks for them, or as Slurm says

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 )
 
 // Holder is who has an HCA that is not free.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

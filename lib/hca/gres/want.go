@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Want is what a source says that a job is entitled to: HCAs by their index, or

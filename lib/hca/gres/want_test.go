@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

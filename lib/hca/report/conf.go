@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;

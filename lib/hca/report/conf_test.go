@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
 	"gresnet/test/golden"
 )
 

@@ -54,7 +54,7 @@ type field struct {
 }
 
 // elsewhere says in which file the types of other packages are that package report uses.
-var elsewhere = map[string]string{"ID": "../../words/node/hca.go", "Process": "../../kernel/proc/proc.go"}
+var elsewhere = map[string]string{"ID": "../../base/node/hca.go", "Process": "../../kernel/proc/proc.go"}
 
 // objects reads the types of package report, in the order of the source, and those elsewhere.
 func objects(t *testing.T) (all []object) {

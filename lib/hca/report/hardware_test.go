@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/admin/trial"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/people/trial"
 	"gresnet/test/golden"
 )
 

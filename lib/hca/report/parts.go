@@ -5,9 +5,8 @@ import (
 	"io"
 	"slices"
 
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // PrintParts says which HCAs are parts of others, and which are for which partitions, as scan and status do.
@@ -18,7 +17,7 @@ func PrintParts(w io.Writer, hcas []HCA) {
 		}
 	}
 	type group struct {
-		key  pkey.Text
+		key  node.PKeyText
 		gres string
 	}
 	var groups []group

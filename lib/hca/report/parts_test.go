@@ -4,14 +4,13 @@ import (
 	"io"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 	"gresnet/test/golden"
 )
 
 func TestPartsAreToldByPFAndByPartition(t *testing.T) {
-	slot := func(number string, index int, k pkey.Text) report.HCA {
+	slot := func(number string, index int, k node.PKeyText) report.HCA {
 		return report.HCA{Name: "mlx5_1", ID: node.ID{PCI: "0000:3b:00.0", Slot: number}, Gres: "nic", Index: &index, Part: "pkey", PKey: k}
 	}
 	got := golden.Printed(t, func(w io.Writer) error {

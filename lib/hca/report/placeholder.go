@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
 )
 
 // PlaceholderDir is where gres.conf's placeholder files are, unless a site says otherwise.

@@ -1,4 +1,4 @@
-// Package report has what people and programs are told of a node: the types that lib/people/inspect fills in,
+// Package report has what people and programs are told of a node: the types that lib/admin/inspect fills in,
 // that --json prints and that the tables show, and the lines of [accounting]. docs/json.md is made from
 // the comments here.
 package report
@@ -9,13 +9,12 @@ import (
 	"net/netip"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 )
 
 // Version is that of all documents. A document may get more fields under the same version; a field
@@ -107,32 +106,32 @@ type JobLine struct {
 
 // HCA is an HCA, or a VF that jobs can have, in whatever document.
 type HCA struct {
-	Name     string    `json:"name,omitempty"`     // of the RDMA device, like mlx5_3; one that is missing has none
-	ID       node.ID   `json:"id,omitzero"`        // what identifies it while it is in its slot
-	GUID     string    `json:"guid,omitempty"`     // a VF's node GUID now
-	Function string    `json:"function,omitempty"` // a VF's own PCI address
-	Driver   string    `json:"driver,omitempty"`   // kernel driver
-	Gres     string    `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
-	Type     string    `json:"type,omitempty"`     // type of its GRES
-	Index    *int      `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
-	Part     string    `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
-	PKey     pkey.Text `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
-	Keep     bool      `json:"keep,omitempty"`     // its interfaces stay on the node
-	Take     bool      `json:"take,omitempty"`     // jobs get it though the node needs it
-	NUMA     *int      `json:"numa,omitempty"`     // NUMA node; -1: not known
-	Cores    []int     `json:"cores,omitempty"`    // of that NUMA node, as Slurm numbers them
-	VFs      *VFs      `json:"vfs,omitempty"`      // of a PF
-	Ports    []Port    `json:"ports,omitempty"`    // its ports
-	Chars    []Char    `json:"chars,omitempty"`    // its character devices
-	Serves   []int     `json:"serves,omitempty"`   // GPUs whose jobs get it
-	Distance []string  `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
-	State    string    `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
-	Claim    *Claim    `json:"claim,omitempty"`    // the lease that has it; none: no job has it
-	Away     bool      `json:"away,omitempty"`     // it is not in the node's network namespace
-	Moving   bool      `json:"moving,omitempty"`   // a move of its RDMA device has not ended
-	Gone     bool      `json:"gone,omitempty"`     // no job has it, and neither has the node
-	Missing  string    `json:"missing,omitempty"`  // why it is not known which HCA an `[[hca]]` means
-	User     string    `json:"user,omitempty"`     // processes of users that use it though no job has it
+	Name     string        `json:"name,omitempty"`     // of the RDMA device, like mlx5_3; one that is missing has none
+	ID       node.ID       `json:"id,omitzero"`        // what identifies it while it is in its slot
+	GUID     string        `json:"guid,omitempty"`     // a VF's node GUID now
+	Function string        `json:"function,omitempty"` // a VF's own PCI address
+	Driver   string        `json:"driver,omitempty"`   // kernel driver
+	Gres     string        `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
+	Type     string        `json:"type,omitempty"`     // type of its GRES
+	Index    *int          `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
+	Part     string        `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
+	PKey     node.PKeyText `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
+	Keep     bool          `json:"keep,omitempty"`     // its interfaces stay on the node
+	Take     bool          `json:"take,omitempty"`     // jobs get it though the node needs it
+	NUMA     *int          `json:"numa,omitempty"`     // NUMA node; -1: not known
+	Cores    []int         `json:"cores,omitempty"`    // of that NUMA node, as Slurm numbers them
+	VFs      *VFs          `json:"vfs,omitempty"`      // of a PF
+	Ports    []Port        `json:"ports,omitempty"`    // its ports
+	Chars    []Char        `json:"chars,omitempty"`    // its character devices
+	Serves   []int         `json:"serves,omitempty"`   // GPUs whose jobs get it
+	Distance []string      `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
+	State    string        `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
+	Claim    *Claim        `json:"claim,omitempty"`    // the lease that has it; none: no job has it
+	Away     bool          `json:"away,omitempty"`     // it is not in the node's network namespace
+	Moving   bool          `json:"moving,omitempty"`   // a move of its RDMA device has not ended
+	Gone     bool          `json:"gone,omitempty"`     // no job has it, and neither has the node
+	Missing  string        `json:"missing,omitempty"`  // why it is not known which HCA an `[[hca]]` means
+	User     string        `json:"user,omitempty"`     // processes of users that use it though no job has it
 
 	Slots   int      `json:"-"` // how many its HCA has, if it is a slot, or would have if it were not whole
 	Network string   `json:"-"` // where the interfaces that gresnet makes get their addresses
@@ -197,13 +196,13 @@ type VFs struct {
 
 // Port is a port of an HCA.
 type Port struct {
-	Num       uint32         `json:"num"`                  // from 1 on
-	LinkLayer string         `json:"link_layer,omitempty"` // InfiniBand or Ethernet
-	State     string         `json:"state,omitempty"`      // ACTIVE, DOWN, …
-	Rate      string         `json:"rate,omitempty"`       // like 400 Gb/sec (4X NDR)
-	Interface string         `json:"interface,omitempty"`  // its network interface
-	Addresses []netip.Prefix `json:"addresses,omitempty"`  // that its interface has in the job
-	PKeys     []pkey.Text    `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
+	Num       uint32          `json:"num"`                  // from 1 on
+	LinkLayer string          `json:"link_layer,omitempty"` // InfiniBand or Ethernet
+	State     string          `json:"state,omitempty"`      // ACTIVE, DOWN, …
+	Rate      string          `json:"rate,omitempty"`       // like 400 Gb/sec (4X NDR)
+	Interface string          `json:"interface,omitempty"`  // its network interface
+	Addresses []netip.Prefix  `json:"addresses,omitempty"`  // that its interface has in the job
+	PKeys     []node.PKeyText `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
 
 	// What the port carried for a job. Each is left out if it is not known.
 	SentBytes       *uint64           `json:"sent_bytes,omitempty"`       // bytes that it sent

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/words/indices"
+	"gresnet/lib/base/indices"
 )
 
 // Table prints who has which HCA, and each lease.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gresnet/lib/words/indices"
+	"gresnet/lib/base/indices"
 )
 
 // Table prints the inventory for a person: three tables that fit a terminal of 80

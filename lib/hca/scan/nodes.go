@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"slices"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/node"
 )
 
 // Nodes reads who may open the nodes of a device, which are in the folder dev. It passes over nodes

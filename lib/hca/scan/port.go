@@ -7,11 +7,10 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/link"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 )
 
 // Port is a port of an HCA with its network interface, if that is in the namespace.
@@ -115,7 +114,7 @@ func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, erro
 }
 
 // PKeys returns a port's table of P_Keys.
-func (v *View) PKeys(d Device, port uint32) ([]pkey.PKey, error) {
+func (v *View) PKeys(d Device, port uint32) ([]node.PKey, error) {
 	return sysfs.PKeys(v.sys, d.Name, port)
 }
 

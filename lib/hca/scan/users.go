@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/words/poll"
 )
 
 // Occupants returns the parts of the kernel that use a device beyond what the RDMA subsystem itself does, a

@@ -1,6 +1,7 @@
 // Package scan looks at the HCAs of one network namespace: what identifies
 // them, their ports, network interfaces and character devices. It puts
 // together what netlink and /sys each know a part of, and changes nothing.
+// By the kernel's lists it also says which processes of users use them.
 package scan
 
 import (
@@ -12,14 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/detach"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // ErrNotFound means that the namespace does not have the HCA.

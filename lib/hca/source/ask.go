@@ -12,11 +12,11 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/slurm"
-	"gresnet/lib/state/sign"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
+	"gresnet/lib/state/runs"
 )
 
 // answer is a source's: these, none (mine, and no wants), or not mine.
@@ -159,7 +159,7 @@ func Asked(cfg config.Config) []string {
 		case config.GPU:
 			names = append(names, "gpu")
 		default:
-			return []string{sign.Every}
+			return []string{runs.Every}
 		}
 	}
 	return names

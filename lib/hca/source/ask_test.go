@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 	"gresnet/test/sitetest"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 )
 
 // Companions returns the lists of nodes on which other components of a heterogeneous job have HCAs. Slurm

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 )
 
 // part is what scontrol prints of a component of job 4711.

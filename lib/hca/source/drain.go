@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/poll"
 )
 
 // Drain has Slurm drain the job's node, so that sinfo -R says why a run has failed, if the site wants that. A

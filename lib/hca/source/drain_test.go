@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
 )
 
 // ctl returns a program in scontrol's place: what it shows of the node, and what it does to update it.

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

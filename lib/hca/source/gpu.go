@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/job"
 )
 
 // gpuSource answers with the HCAs that serve a job's GPUs.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/pkey"
 )
 
 // policySource answers with what the first policy that fits a job gives.
@@ -75,8 +75,8 @@ func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
 
 // PKey returns the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
 // any, or else what the HCA's own table does; 0 if nobody says one.
-func PKey(c config.Config, j job.Job, own pkey.PKey) pkey.PKey {
-	return said(c, j, func(p config.Policy) pkey.PKey { return p.PKey }, own)
+func PKey(c config.Config, j job.Job, own node.PKey) node.PKey {
+	return said(c, j, func(p config.Policy) node.PKey { return p.PKey }, own)
 }
 
 func fits(p config.Policy, j job.Job) bool {

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/pkey"
 	"gresnet/test/sitetest"
 )
 
@@ -76,8 +76,8 @@ func TestTheFirstPolicyThatFitsAndHasAPKeySaysWhichAJobHas(t *testing.T) {
 	}}
 	for _, tt := range []struct {
 		job  job.Job
-		own  pkey.PKey
-		want pkey.PKey
+		own  node.PKey
+		want node.PKey
 	}{
 		{job.Job{Account: "biology"}, 0x8001, 0x8001},
 		{job.Job{Account: "biology"}, 0, 0},

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/program"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/job"
 )
 
 // programSource answers with what a program of the site's says. The program

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 	"gresnet/test/netnstest"
 	"gresnet/test/sitetest"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/program"
-	"gresnet/lib/words/hint"
 )
 
 // errUnknownForm means that this scontrol does not know the question.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 	"gresnet/test/sitetest"
 )
 

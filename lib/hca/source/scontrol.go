@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/indices"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/poll"
+	"gresnet/lib/base/trust"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/program"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/indices"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/poll"
-	"gresnet/lib/words/trust"
 )
 
 // places returns where scontrol may be. slurmd gives its prolog no PATH.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
 )
 
 // show is what `scontrol show job -d` printed about one job

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/indices"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/indices"
 	"gresnet/test/sitetest"
 )
 

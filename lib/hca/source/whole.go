@@ -3,8 +3,8 @@ package source
 import (
 	"context"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 )
 
 // nodeSource answers for a job that has the node to itself: it has all HCAs.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/link"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // GIDs are those that a port should have for the addresses of its interface.

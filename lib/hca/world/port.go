@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // DifferencesError names the settings of an interface at home that are not as they were.

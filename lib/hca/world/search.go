@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/link"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // ErrGone means that the node has lost the hardware: its driver let go of it, or somebody removed

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/state"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 	"gresnet/test/netnstest"
 )
 

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/udev"
-	"gresnet/lib/words/poll"
 )
 
 // AwaitUdev waits until udev has handled the events of devices that came home: udev renames

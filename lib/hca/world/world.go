@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"time"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/netns"
@@ -14,8 +16,6 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // World is what steps act on, in three parts: what the caller gives, what the steps of this

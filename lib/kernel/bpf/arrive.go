@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // NewArrival loads a traffic filter that has all frames arrive by another interface, as if they had come from

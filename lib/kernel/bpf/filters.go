@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // Layout is what a map has: one key and one value of it, as they lie in memory, by their sizes.

@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 	"gresnet/test/await"
 	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"

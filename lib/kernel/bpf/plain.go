@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // skBuffProtocol is where struct __sk_buff (uapi/linux/bpf.h) has the EtherType, in network order.

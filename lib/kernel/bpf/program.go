@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // struct bpf_cgroup_dev_ctx, and what its access_type is made of (uapi/linux/bpf.h).

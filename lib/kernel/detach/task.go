@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 )
 
 // ErrHeldUp means that the work was not done in time and is still under way.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/config"
 )
 
 // known is a folder with a file for each HCA whose device nodes are closed. The file is named by the

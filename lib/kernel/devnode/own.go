@@ -7,8 +7,8 @@ import (
 	"os"
 	"slices"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/config"
 )
 
 // Nodes are the node's own device nodes of HCAs. They are closed to everybody but root, as the site wants it.

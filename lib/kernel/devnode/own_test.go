@@ -12,8 +12,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/mount"
-	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 	"gresnet/test/sitetest"
 )

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/poll"
 )
 
 // Socket is a netlink socket of the network namespace that the calling thread was in when

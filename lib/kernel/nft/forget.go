@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/words/hint"
 )
 
 // Of linux/netfilter/nfnetlink_conntrack.h, which x/sys/unix lacks.

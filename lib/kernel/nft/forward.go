@@ -12,7 +12,7 @@ import (
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/slurm/account"
+	"gresnet/lib/base/account"
 )
 
 // Job is a job's uplink, as the node sees it.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/nftables"
 
+	"gresnet/lib/base/account"
 	"gresnet/lib/kernel/nft"
-	"gresnet/lib/slurm/account"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
 )

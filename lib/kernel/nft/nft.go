@@ -13,8 +13,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 )
 
 // missing returns the error of a kernel without nftables.

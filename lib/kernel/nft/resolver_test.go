@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/account"
 	"gresnet/lib/kernel/nft"
-	"gresnet/lib/slurm/account"
 	"gresnet/test/netnstest"
 )
 

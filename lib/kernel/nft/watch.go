@@ -13,8 +13,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 )
 
 // Sought is an IPv4 packet that Watch knows by its addresses, its protocol and its length.

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/bpf"
-	"gresnet/lib/words/hint"
 )
 
 // The programs, as clang makes them of ports.c: `go test ./lib/kernel/ports -update`.

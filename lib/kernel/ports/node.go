@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/bpf"
-	"gresnet/lib/words/hint"
 )
 
 // Settings is what the programs know of a node.

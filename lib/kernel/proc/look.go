@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/detach"
-	"gresnet/lib/words/poll"
 )
 
 // looker looks at all processes aside: how long that takes is for users to decide, who have as many

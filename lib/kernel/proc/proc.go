@@ -6,7 +6,7 @@ package proc
 import (
 	"fmt"
 
-	"gresnet/lib/words/plain"
+	"gresnet/lib/base/plain"
 )
 
 // Process is a process by what a person knows it by.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/detach"
-	"gresnet/lib/words/poll"
 )
 
 // Progress is where a look is, which a process that can be left behind tells again and again: who leaves

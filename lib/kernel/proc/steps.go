@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/detach"
-	"gresnet/lib/words/poll"
 )
 
 // stepper looks for steps aside. A process's title is read from its memory, and that waits

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
-	"gresnet/lib/words/trust"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
+	"gresnet/lib/base/trust"
 )
 
 // Program is a program to be run.

@@ -1,5 +1,6 @@
 // Package rdma speaks RDMA netlink: which RDMA devices a namespace has, the
-// node's netns mode, and moving a device.
+// node's netns mode, and moving a device. What only a uverbs device tells it asks
+// there, as libibverbs does (verbs.go).
 package rdma
 
 import (
@@ -10,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/words/hint"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // Address is what others reach a VF by: a MAC, or on InfiniBand two GUIDs as sysfs writes them. A

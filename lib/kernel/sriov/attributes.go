@@ -11,9 +11,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Attributes are what a PF does for one of its VFs. What is nil is nobody's concern.

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/detach"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // changer makes VFs and binds their drivers aside: the write waits for a driver that waits for its

@@ -8,9 +8,9 @@ import (
 	"io"
 	"strings"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/program"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // OVSPort is a port of Open vSwitch, and its VLANs as ovsdb-server has them.

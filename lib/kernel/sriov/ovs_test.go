@@ -13,8 +13,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/program"
-	"gresnet/lib/words/node"
 )
 
 // What ovs-vsctl of Open vSwitch 3.1 prints of an interface and of a port.

@@ -18,9 +18,9 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 )
 
 // Representor is how the representor of a VF that a job has was set before, and how the job wants it. None is nil.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/node"
 	"gresnet/test/netnstest"
 )
 

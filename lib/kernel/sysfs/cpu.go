@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gresnet/lib/words/indices"
+	"gresnet/lib/base/indices"
 )
 
 // CPUs returns how many CPUs the node has online.

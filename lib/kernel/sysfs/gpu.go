@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/node"
 )
 
 // GPU is a GPU of the node.

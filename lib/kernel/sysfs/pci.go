@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/node"
 )
 
 // Locate returns where a PCI function sits. It stays there wherever the devices that

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/node"
 )
 
 // functions lays out PCI functions: "0000:3b:00.0 below path: class, vendor".

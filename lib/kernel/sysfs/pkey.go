@@ -7,11 +7,11 @@ import (
 	"path"
 	"strconv"
 
-	"gresnet/lib/words/pkey"
+	"gresnet/lib/base/node"
 )
 
 // PKeys returns a port's table of P_Keys, with zeros where nothing is.
-func PKeys(sys fs.FS, rdma string, port uint32) (table []pkey.PKey, err error) {
+func PKeys(sys fs.FS, rdma string, port uint32) (table []node.PKey, err error) {
 	dir := path.Join(portDir(rdma, port), "pkeys")
 	for {
 		text, err := read(sys, path.Join(dir, strconv.Itoa(len(table))))
@@ -25,6 +25,6 @@ func PKeys(sys fs.FS, rdma string, port uint32) (table []pkey.PKey, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the P_Keys of %s port %d: %w", rdma, port, err)
 		}
-		table = append(table, pkey.PKey(k))
+		table = append(table, node.PKey(k))
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/pkey"
 )
 
 func files(all map[string]string) fstest.MapFS {
@@ -21,7 +21,7 @@ func TestATableOfPKeysIsReadToItsEnd(t *testing.T) {
 	const dir = "class/infiniband/mlx5_0/ports/2/pkeys/"
 	sys := files(map[string]string{dir + "0": "0xffff\n", dir + "1": "0x0000\n", dir + "2": "0x8001\n", dir + "10": "0x8002\n"})
 	got, err := sysfs.PKeys(sys, "mlx5_0", 2)
-	if err != nil || !slices.Equal(got, []pkey.PKey{0xffff, 0, 0x8001}) {
+	if err != nil || !slices.Equal(got, []node.PKey{0xffff, 0, 0x8001}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, sys := range []fstest.MapFS{files(nil), files(map[string]string{dir + "0": "0xfffff\n"})} {

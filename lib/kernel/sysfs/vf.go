@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/node"
 )
 
 // HCA says which of the node's HCAs an RDMA device is, by its name, its node GUID and where it

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/node"
 )
 
 const pciDevices = "bus/pci/devices/"

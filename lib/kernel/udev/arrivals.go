@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/poll"
 )
 
 // Arrivals is a socket by which the kernel tells of devices that come to the network

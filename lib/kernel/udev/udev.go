@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 )
 
 // Groups of NETLINK_KOBJECT_UEVENT (systemd src/libsystemd/sd-device/device-monitor-private.h).

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/pkey"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 )
 
 // hca is one of the job's HCAs, as its programs find it.
@@ -34,7 +34,7 @@ type port struct {
 	RoCE bool
 	GIDs []gid // for RoCE v2
 
-	PKey *pkey.Entry // the job's; nil: it may use all
+	PKey *node.PKeyEntry // the job's; nil: it may use all
 }
 
 // portInterface is a port's network interface, if that is in the job.
@@ -241,17 +241,17 @@ func pkeys(hcas []hca) string {
 // pkeyIndex returns the index at which all ports that are used have the job's P_Key, empty if there is
 // none: one number for all is all that NCCL takes (ncclParamIbPkey).
 func pkeyIndex(hcas []hca) string {
-	return onePKey(hcas, func(e pkey.Entry) string { return strconv.Itoa(e.Index) })
+	return onePKey(hcas, func(e node.PKeyEntry) string { return strconv.Itoa(e.Index) })
 }
 
 // partition returns the partition that all ports that are used are in for the job, empty if they are in
 // several. UCX and Open MPI take it without the bit for full members.
 func partition(hcas []hca) string {
-	return onePKey(hcas, func(e pkey.Entry) string { return e.PKey.Partition().String() })
+	return onePKey(hcas, func(e node.PKeyEntry) string { return e.PKey.Partition().String() })
 }
 
 // onePKey returns what all ports that are used have in common.
-func onePKey(hcas []hca, of func(pkey.Entry) string) (common string) {
+func onePKey(hcas []hca, of func(node.PKeyEntry) string) (common string) {
 	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {
 			if p.PKey == nil || common != "" && of(*p.PKey) != common {

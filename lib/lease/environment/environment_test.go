@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/words/config"
+	"gresnet/lib/base/config"
 )
 
 func ib(name, interfaceName string) hca {

@@ -4,14 +4,14 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/link/address"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/link/inet"
 )
 
 // exports returns the variables that the job's programs see. The GIDs that an interface brings with
@@ -93,7 +93,7 @@ func portOf(h plan.HCA, p scan.Port) port {
 	i := slices.IndexFunc(h.Interfaces, func(s *step.Settings) bool { return s.Port == p.Num })
 	if i >= 0 && !h.Keep {
 		s := h.Interfaces[i].Settings
-		out.Interface = portInterface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, address.Address.Reachable)}
+		out.Interface = portInterface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, inet.Address.Reachable)}
 	}
 	return out
 }

@@ -5,6 +5,9 @@ import (
 	"os"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
@@ -13,11 +16,8 @@ import (
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state"
-	"gresnet/lib/state/sign"
+	"gresnet/lib/state/runs"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
 )
 
 // version is the version of env's format, which the SPANK plugin reads.
@@ -30,7 +30,7 @@ func head(j job.Job) string {
 
 // Refuse writes a lease that says why the job gets nothing.
 func Refuse(dir state.Lease, j job.Job, refusal *gres.Refusal) error {
-	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+sign.Printable(refusal.Error()+hint.Tag(hint.ID(refusal)))+"\n")
+	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+runs.Printable(refusal.Error()+hint.Tag(hint.ID(refusal)))+"\n")
 }
 
 // Lease is a lease whose steps are all done, with what the job learns of it.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/network/jobnet"
-	"gresnet/lib/words/config"
 )
 
 // writeNames writes the files by which the job's tasks resolve names, if those of the node will

@@ -3,15 +3,15 @@ package environment
 import (
 	"testing"
 
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/pkey"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 )
 
 // in returns an HCA in a partition, which each of its ports has at an index.
-func in(h hca, k pkey.PKey, indices ...int) hca {
+func in(h hca, k node.PKey, indices ...int) hca {
 	h.Slot = true
 	for i, index := range indices {
-		h.Ports[i].PKey = &pkey.Entry{Index: index, PKey: k}
+		h.Ports[i].PKey = &node.PKeyEntry{Index: index, PKey: k}
 	}
 	return h
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/node"
 )
 
 // Kind is what kind of event one is: what a log is searched for, and what is counted.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 )
 
 // Absent says why an HCA is not on the node, or not with all interfaces that it had when the node

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // tellsTraffic tells whether anybody wants to know what ports count for jobs.

@@ -15,13 +15,13 @@ import (
 	"strconv"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
 )
 
 // Host is the node, with what is handed in from outside.

@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"slices"
 
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 )
 
 // Local is what a source may want to know of the node, whose mapping is asked for.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

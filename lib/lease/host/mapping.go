@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
 )
 
 // Mapping is the GRES mapping: as fixed for this boot, or as the node is now

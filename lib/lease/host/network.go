@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/link"
@@ -13,9 +16,6 @@ import (
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
 )
 
 // Pool returns the pool of the node's uplinks, or nil if jobs have none.

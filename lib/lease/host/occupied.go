@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // mostOccupants is how many processes are looked at: users begin them.

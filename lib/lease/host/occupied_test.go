@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/hint"
 	"gresnet/test/netnstest"
 )
 

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/hca/users"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 )
 
 // Picked is what a job gets of the node's mapping, and what was looked at to find it.
@@ -26,7 +25,7 @@ type Picked struct {
 func (p Picked) Jobs() int { return len(p.mapping) }
 
 // Pick claims HCAs for a job in the table.
-func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look) (p Picked, err error) {
+func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *scan.Users) (p Picked, err error) {
 	if p.mapping, err = n.Mapped(t); err != nil {
 		return Picked{}, claimFault(j.ID, err)
 	}
@@ -111,10 +110,10 @@ func HoldersIn(t *table.Table) func(node.ID) (gres.Holder, bool) {
 }
 
 // Users begins a look at the processes that use free HCAs.
-func (n *Host) Users() (*users.Look, error) { return users.Open(n.Sys) }
+func (n *Host) Users() (*scan.Users, error) { return scan.OpenUsers(n.Sys) }
 
 // heldOrUsed returns a function that says who holds an HCA by the table, or whose process uses it.
-func heldOrUsed(t *table.Table, u *users.Look) func(node.ID) (gres.Holder, bool) {
+func heldOrUsed(t *table.Table, u *scan.Users) func(node.ID) (gres.Holder, bool) {
 	held := HoldersIn(t)
 	return func(id node.ID) (gres.Holder, bool) {
 		if by, is := held(id); is {

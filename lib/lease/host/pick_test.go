@@ -6,13 +6,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/hca/users"
+	"gresnet/lib/hca/scan"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 )
 
 // beside is a node whose second HCA is beside its only GPU.
@@ -36,7 +36,7 @@ func TestANICBesideAGPUIsSlurmsOrTheNearestAsTheSiteSays(t *testing.T) {
 	for index, want := range map[string]string{config.IndexSlurm: "mlx5_0", config.IndexNear: "mlx5_1"} {
 		n, has := beside(t, index)
 		wants := []gres.Want{{Gres: "nic", Indices: []int{0}, Source: config.Scontrol}}
-		p, err := n.Pick(&has, job.Job{ID: 7, GPUs: []int{0}}, wants, &users.Look{})
+		p, err := n.Pick(&has, job.Job{ID: 7, GPUs: []int{0}}, wants, &scan.Users{})
 		if err != nil || len(p.Entries) != 1 || p.Entries[0].HCA.Name != want || len(has.Claims) != 1 || has.Claims[0].Name != want {
 			t.Errorf("%s: got %v, %v, claims %v, want %s", index, p.Entries, err, has.Claims, want)
 		}

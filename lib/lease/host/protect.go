@@ -7,6 +7,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/plain"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/mount"
@@ -15,9 +18,6 @@ import (
 	"gresnet/lib/link/snapshot"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/plain"
-	"gresnet/lib/words/poll"
 )
 
 // takeHint says what lets a job have an interface that the node needs.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state"
-	"gresnet/lib/words/hint"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 )

@@ -8,6 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
@@ -21,11 +26,6 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
 	"gresnet/lib/state"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // Access is what a job gets of its HCAs.

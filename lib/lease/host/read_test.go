@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/link"
-	"gresnet/lib/words/hint"
 )
 
 func TestAnHCAThatEndsWithItsInterfaceIsRefusedUnlessThatIsKept(t *testing.T) {

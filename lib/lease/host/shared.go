@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
-	"gresnet/lib/words/hint"
 )
 
 // apartHint says how jobs can have HCAs that share settings of the node.

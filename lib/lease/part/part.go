@@ -7,16 +7,16 @@ import (
 	"errors"
 	"io/fs"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/plan"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 )
 
 // Kind is what a kind of parts does in its own way. Whole is what whole HCAs do; other kinds have it in

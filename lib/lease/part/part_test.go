@@ -3,9 +3,9 @@ package part
 import (
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
 	"gresnet/test/sitetest"
 )
 

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/scan"
@@ -12,11 +16,6 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 )
 
 // partition is a slot of an InfiniBand HCA, with an interface for a partition; in exclusive mode the only
@@ -78,11 +77,11 @@ func (e noPKey) Unwrap() error { return e.error }
 
 // readPKeys returns where the InfiniBand ports of an HCA have the P_Key of a slot; nil if it has none.
 // A port without a link may lack it, because the subnet manager never saw the port.
-func readPKeys(v *scan.View, d scan.Device, e gres.Entry, ports []scan.Port) (all map[uint32]pkey.Entry, err error) {
+func readPKeys(v *scan.View, d scan.Device, e gres.Entry, ports []scan.Port) (all map[uint32]node.PKeyEntry, err error) {
 	if e.PKey == 0 {
 		return nil, nil
 	}
-	all = map[uint32]pkey.Entry{}
+	all = map[uint32]node.PKeyEntry{}
 	var lacks error
 	for _, p := range ports {
 		if p.LinkLayer != node.InfiniBand {
@@ -92,7 +91,7 @@ func readPKeys(v *scan.View, d scan.Device, e gres.Entry, ports []scan.Port) (al
 		if err != nil {
 			return nil, err
 		}
-		found, is := pkey.Find(table, e.PKey)
+		found, is := node.FindPKey(table, e.PKey)
 		switch {
 		case is:
 			all[p.Num] = found
@@ -108,7 +107,7 @@ func readPKeys(v *scan.View, d scan.Device, e gres.Entry, ports []scan.Port) (al
 	return all, nil
 }
 
-func lacksPKey(hca string, p scan.Port, table []pkey.PKey, want pkey.PKey) error {
+func lacksPKey(hca string, p scan.Port, table []node.PKey, want node.PKey) error {
 	var has []string
 	for _, k := range table {
 		if k != 0 {
@@ -141,7 +140,7 @@ func (partition) Problems(c config.Config, have report.Scan) (all []error) {
 		}
 		for _, port := range h.Ports {
 			for i, p := range c.Policies {
-				if _, is := pkey.Find(port.PKeys, p.PKey); p.PKey == 0 || is || port.State != "ACTIVE" {
+				if _, is := node.FindPKey(port.PKeys, p.PKey); p.PKey == 0 || is || port.State != "ACTIVE" {
 					continue
 				}
 				err := fmt.Errorf("policy %d gives jobs P_Key %s, which %s port %d does not have: they are refused", i+1, p.PKey, h.Name, port.Num)

@@ -4,22 +4,21 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 )
 
 func TestAPKeyOfAPolicyThatAnActivePortLacksIsFoundAndSoIsWhoMayUseTheOthers(t *testing.T) {
 	enforced := sysfs.SELinux{Enforcing: true, PKeys: true}
-	port := func(state string, keys ...pkey.Text) report.Port {
+	port := func(state string, keys ...node.PKeyText) report.Port {
 		return report.Port{Num: 1, State: state, PKeys: keys}
 	}
 	for _, c := range []struct {
 		part   string
 		port   report.Port
-		policy pkey.PKey
+		policy node.PKey
 		linux  sysfs.SELinux
 		want   string
 		meant  bool

@@ -7,16 +7,16 @@ import (
 	"net/netip"
 	"os"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // slot is a slot of an HCA on Ethernet: the job has the HCA's device nodes together with other jobs, and a
@@ -104,7 +104,7 @@ func readChild(r *Reading, p scan.Port, kind string) (*step.Child, error) {
 		c.Name = parent.Name[:min(len(parent.Name), link.LongestName-len(suffix))] + suffix
 	}
 	if e.Network.IsValid() {
-		list, _, _, err := address.Read(r.View.Link.Route, parent.Index)
+		list, _, _, err := inet.ReadAddresses(r.View.Link.Route, parent.Index)
 		if err != nil {
 			return nil, fmt.Errorf("read the addresses of %s: %w", parent.Name, err)
 		}
@@ -206,7 +206,7 @@ func roomForGIDs(v *scan.View, d scan.Device, p scan.Port, e gres.Entry) error {
 	if err != nil {
 		return fmt.Errorf("read the GIDs of %s port %d: %w", d.Name, p.Num, err)
 	}
-	own, _, _, err := address.Read(v.Link.Route, p.Interface.Index)
+	own, _, _, err := inet.ReadAddresses(v.Link.Route, p.Interface.Index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", p.Interface.Name, err)
 	}
@@ -233,7 +233,7 @@ func fits(port string, table sysfs.GIDTable, own, addresses, slots int) error {
 // slotAddress returns a slot's address: the host's part of the parent's address, times the number of
 // slots, plus the slot's number. So no two slots of a network have the same, and no node needs to
 // ask another.
-func slotAddress(parent string, list []address.Address, network netip.Prefix, s gres.Slot) (netip.Prefix, error) {
+func slotAddress(parent string, list []inet.Address, network netip.Prefix, s gres.Slot) (netip.Prefix, error) {
 	for _, a := range list {
 		own := a.Addr()
 		if !own.Addr().Is4() || !a.Reachable() {

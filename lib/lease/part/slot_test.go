@@ -8,11 +8,11 @@ import (
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/link/address"
+	"gresnet/lib/link/inet"
 )
 
 // given returns an address as the kernel's message has it.
-func given(prefix string) address.Address {
+func given(prefix string) inet.Address {
 	p := netip.MustParsePrefix(prefix)
 	family := byte(unix.AF_INET6)
 	if p.Addr().Is4() {
@@ -42,7 +42,7 @@ func TestASlotsAddressFollowsFromThatOfItsHCAsInterface(t *testing.T) {
 		{[]string{"fd00::1/64"}, "10.64.0.0/16", 8, 0, ""},
 		{nil, "10.64.0.0/16", 8, 0, ""},
 	} {
-		var list []address.Address
+		var list []inet.Address
 		for _, a := range c.own {
 			list = append(list, given(a))
 		}
@@ -79,7 +79,7 @@ func TestNoTwoSlotsOfANetworkHaveOneAddress(t *testing.T) {
 	seen := map[netip.Addr]string{}
 	for _, own := range []string{"10.1.0.1/24", "10.1.0.2/24", "10.1.0.3/24", "10.1.0.200/24"} {
 		for n := range 8 {
-			a, err := slotAddress("eth2", []address.Address{given(own)}, netip.MustParsePrefix("10.64.0.0/16"), gres.Slot{Number: n, Of: 8})
+			a, err := slotAddress("eth2", []inet.Address{given(own)}, netip.MustParsePrefix("10.64.0.0/16"), gres.Slot{Number: n, Of: 8})
 			if other, twice := seen[a.Addr()]; err != nil || twice {
 				t.Fatalf("slot %d of %s: %s is %s's, %v", n, own, a, other, err)
 			}

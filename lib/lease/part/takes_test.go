@@ -3,7 +3,7 @@ package part
 import (
 	"testing"
 
-	"gresnet/lib/words/config"
+	"gresnet/lib/base/config"
 )
 
 func TestAnInfiniBandPFSetsTheStateAloneAndSomeDriversNoVLANsOf8021AD(t *testing.T) {

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strconv"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/sriov"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
 )
 
 // vf is a VF of a PF. It moves as a whole HCA does; besides, the PF does for it what the site wants.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sriov"
-	"gresnet/lib/words/config"
 )
 
 func TestOnlyWhatTheSiteSaysOfAVFIsSet(t *testing.T) {

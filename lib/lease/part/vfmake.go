@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strconv"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/sriov"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/link"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // Make makes the VFs of a PF, and gives them addresses that are the same after each boot. What is there

@@ -3,10 +3,10 @@ package part
 import (
 	"context"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 )
 
 // Whole is an HCA that one job has, all of it. Its interfaces move, and there is nothing besides.

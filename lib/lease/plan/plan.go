@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/nft"
@@ -16,10 +19,6 @@ import (
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 )
 
 // HCA is an HCA that a job gets, as host.Look read it before the first change.
@@ -34,7 +33,7 @@ type HCA struct {
 
 	Before []step.Step // what comes before all else, as what a PF does for a VF
 
-	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
+	PKeys map[uint32]node.PKeyEntry // where the ports have the slot's P_Key, by port; nil: it has none
 
 	// The job's programs learn these.
 	Ports  []scan.Port

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Access closes the node's own device nodes of an HCA to everybody but root while a job has it, and

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/link"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/pkey"
 )
 
 // Child makes an interface in the job: for a slot on an interface of the node, or for a partition on
@@ -22,7 +21,7 @@ type Child struct {
 	Type  string  `json:"type"` // macvlan, ipvlan or ipoib
 	Index int     `json:"index"`
 
-	PKey pkey.PKey `json:"pkey,omitempty"` // of an ipoib
+	PKey node.PKey `json:"pkey,omitempty"` // of an ipoib
 
 	Link   virtual.Child `json:"-"`
 	Parent int           `json:"-"` // index of the interface of the node

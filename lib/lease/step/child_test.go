@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
@@ -12,8 +14,6 @@ import (
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 	"gresnet/test/netnstest"
 )
 

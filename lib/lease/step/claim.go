@@ -1,11 +1,11 @@
 package step
 
 import (
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/network"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Claim takes the job's HCAs, and its uplink's address, in the node table. Its undo frees what the

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
@@ -16,7 +17,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/node"
 )
 
 // Devices makes the lease's own /dev/infiniband: the uverbs devices of its HCAs and what else the

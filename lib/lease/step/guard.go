@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 )
 
 // guard keeps everybody from the job's devices until the SPANK plugin has told the guard the job's

@@ -11,12 +11,12 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/state"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/poll"
 	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )

@@ -6,15 +6,15 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/snapshot"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Settings keeps the settings of a network interface, because later steps take them away: moving an
@@ -144,7 +144,7 @@ func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Setting
 // not give them any more, or they follow from another MAC.
 func (s *Settings) GIDsOf(want snapshot.Settings) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
-		return !slices.ContainsFunc(want.Addresses, func(m address.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
+		return !slices.ContainsFunc(want.Addresses, func(m inet.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
 	})
 }
 

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
-	"gresnet/lib/words/poll"
 )
 
 // isManaged tells whether a program that runs gives the interface its addresses again.

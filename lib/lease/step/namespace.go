@@ -3,12 +3,12 @@ package step
 import (
 	"fmt"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/link"
 	"gresnet/lib/link/sysctl"
-	"gresnet/lib/words/node"
 )
 
 // Namespace makes the job's network namespace.

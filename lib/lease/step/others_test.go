@@ -6,14 +6,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/link"
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 	"gresnet/test/netnstest"
 )
 

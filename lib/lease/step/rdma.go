@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 )
 
 // RDMA moves an RDMA device into the job; exclusive mode only.

@@ -8,12 +8,12 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/node"
-	"gresnet/lib/words/poll"
 	"gresnet/test/netnstest"
 )
 

@@ -1,6 +1,6 @@
 // Package step is the closed set of deeds that a lease is made of. Each kind
 // is a file: what it must know, its Do, and its Undo beside it. Those of the
-// job's own network are in package network.
+// job's own network are in package network. Hook runs the site's programs.
 //
 // A step is noted in the journal before it is done, so its Undo may find it
 // not begun, half done or done, and may run again after it was killed half
@@ -13,7 +13,6 @@ import (
 	"fmt"
 
 	"gresnet/lib/hca/world"
-	"gresnet/lib/lease/hook"
 	"gresnet/lib/network"
 	"gresnet/lib/state/journal"
 )
@@ -38,7 +37,7 @@ var order = []struct {
 	kind  string
 	blank func() Step
 }{
-	{"hook", func() Step { return new(hook.Hook) }},
+	{"hook", func() Step { return new(Hook) }},
 	{"uplink", func() Step { return new(network.Uplink) }},
 	{"overlay", func() Step { return new(network.Overlay) }},
 	{"child", func() Step { return new(Child) }},

@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/link"
-	"gresnet/lib/words/node"
 )
 
 func TestANoteWithFieldsOfALaterVersionReadsAsOneWithoutThem(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io/fs"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/sriov"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // VF has the PF do for a VF what the site wants for the job. Each VF has this note, also if the

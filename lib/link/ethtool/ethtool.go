@@ -1,6 +1,6 @@
 // Package ethtool reads and sets what drivers keep for an interface: features, channels, rings and
-// coalescing. It asks over generic netlink. An IPoIB interface that is made again loses all of these on mlx5
-// (ipoib/ethtool.c:mlx5i_ethtool_ops); no driver has private flags for one.
+// coalescing, over generic netlink, and the files of its queues in /sys. An IPoIB interface that is made again
+// loses all of these on mlx5 (ipoib/ethtool.c:mlx5i_ethtool_ops); no driver has private flags for one.
 package ethtool
 
 import (
@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/words/hint"
 )
 
 // kind is a pair of requests: one takes what the other tells.

@@ -9,37 +9,36 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
+	"gresnet/lib/link/inet"
 )
 
 // IsReachable tells whether an interface has an address that is not link-local.
 func (c *Conn) IsReachable(index int) (bool, error) {
-	list, _, _, err := address.Read(c.Route, index)
-	return slices.ContainsFunc(list, address.Address.Reachable), err
+	list, _, _, err := inet.ReadAddresses(c.Route, index)
+	return slices.ContainsFunc(list, inet.Address.Reachable), err
 }
 
 func (c *Conn) giveAddresses(index int, want Settings) error {
-	have, duplicates, _, err := address.Read(c.Route, index)
+	have, duplicates, _, err := inet.ReadAddresses(c.Route, index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
 	have = append(have, duplicates...)
-	for _, m := range netlink.Missing(have, slices.Concat(want.Addresses, want.Duplicates), address.Address.Key) {
-		if err := address.Remove(c.Route, index, m, want.Name); err != nil {
+	for _, m := range netlink.Missing(have, slices.Concat(want.Addresses, want.Duplicates), inet.Address.Key) {
+		if err := inet.RemoveAddress(c.Route, index, m, want.Name); err != nil {
 			return err
 		}
 	}
-	for _, m := range address.InOrder(netlink.Missing(want.Addresses, have, address.Address.Key)) {
+	for _, m := range inet.AddressesInOrder(netlink.Missing(want.Addresses, have, inet.Address.Key)) {
 		lost, err := c.lostCarrier(index, m, want)
 		if lost {
-			err = address.Give(c.Route, index, m.Untested(), want.Name)
+			err = inet.GiveAddress(c.Route, index, m.Untested(), want.Name)
 		}
-		if err = hint.Join(err, address.Give(c.Route, index, m, want.Name)); err != nil {
+		if err = hint.Join(err, inet.GiveAddress(c.Route, index, m, want.Name)); err != nil {
 			return err
 		}
 	}
@@ -48,7 +47,7 @@ func (c *Conn) giveAddresses(index int, want Settings) error {
 
 // Joins tells whether the interface has, or one on it, addresses for LeaveGroups to remove.
 func (s Settings) Joins() bool {
-	return slices.ContainsFunc(s.Addresses, address.Address.Joins) ||
+	return slices.ContainsFunc(s.Addresses, inet.Address.Joins) ||
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.Joins() })
 }
 
@@ -60,7 +59,7 @@ func (c *Conn) LeaveGroups(index int, s Settings) error {
 		if !m.Joins() {
 			continue
 		}
-		if err := address.Remove(c.Route, index, m, s.Name); err != nil {
+		if err := inet.RemoveAddress(c.Route, index, m, s.Name); err != nil {
 			return err
 		}
 	}
@@ -81,7 +80,7 @@ func (c *Conn) LeaveGroups(index int, s Settings) error {
 
 // lostCarrier tells whether an address would wait for its test for duplicates, since the
 // interface does not have the carrier that it had.
-func (c *Conn) lostCarrier(index int, m address.Address, want Settings) (bool, error) {
+func (c *Conn) lostCarrier(index int, m inet.Address, want Settings) (bool, error) {
 	if !want.Running || m.Family() != unix.AF_INET6 {
 		return false, nil
 	}
@@ -94,7 +93,7 @@ func (c *Conn) lostCarrier(index int, m address.Address, want Settings) (bool, e
 // does so in a work queue of its own, also for an address that is not to be tested and so is never
 // tentative (addrconf.c:addrconf_dad_work).
 func (c *Conn) awaitDAD(index int, want Settings) error {
-	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m route.Route) bool {
+	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m inet.Route) bool {
 		return !m.IsLocalIPv6() && (!comesWithAny(m, want.Addresses) || want.leftOver(m))
 	})
 	begun, looked := time.Now(), false
@@ -131,26 +130,26 @@ func applyToken(c *Conn, g *giving) error {
 
 // hasTaken tells whether no address is tested any more, but for duplicates, and the
 // routes that come with them are there.
-func (c *Conn) hasTaken(index int, want Settings, local []route.Route) (bool, error) {
-	answers, err := address.Dump(c.Route, index)
+func (c *Conn) hasTaken(index int, want Settings, local []inet.Route) (bool, error) {
+	answers, err := inet.DumpAddresses(c.Route, index)
 	if err != nil {
 		return false, fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
 	for _, a := range answers {
-		if !address.Tentative(a) {
+		if !inet.Tentative(a) {
 			continue
 		}
-		m, err := address.Clean(a)
-		if err != nil || len(want.duplicatesIn([]address.Address{m})) == 0 {
+		m, err := inet.CleanAddress(a)
+		if err != nil || len(want.duplicatesIn([]inet.Address{m})) == 0 {
 			return false, err
 		}
 	}
 	if len(local) == 0 {
 		return true, nil
 	}
-	have, err := route.ReadLocal(c.Route, index, local)
+	have, err := inet.ReadLocalRoutes(c.Route, index, local)
 	if err != nil {
 		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	return len(netlink.Missing(local, have, route.Route.Key)) == 0, nil
+	return len(netlink.Missing(local, have, inet.Route.Key)) == 0, nil
 }

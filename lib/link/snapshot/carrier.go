@@ -1,6 +1,6 @@
 package snapshot
 
-import "gresnet/lib/words/poll"
+import "gresnet/lib/base/poll"
 
 // AwaitLate gives an interface, and what stands on it, what is left of their time,
 // where they got their settings without a carrier.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/base/poll"
 	"gresnet/lib/link/snapshot"
-	"gresnet/lib/words/poll"
 	"gresnet/test/netnstest"
 )
 

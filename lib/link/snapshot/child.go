@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/link"
-	"gresnet/lib/words/hint"
 )
 
 // Child is an interface that stands on another one. It stays when that is

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 )
 
 // lessDaemons returns the settings without what is a routing daemon's: on the node the daemon gives it. Only
 // the job gets it from gresnet.
 func (s Settings) lessDaemons() Settings {
-	isRoute := func(m route.Route) bool { return route.IsDaemons(m.Protocol()) }
-	isObject := func(m route.Nexthop) bool { return route.IsDaemons(m.Protocol()) }
+	isRoute := func(m inet.Route) bool { return inet.IsDaemons(m.Protocol()) }
+	isObject := func(m inet.Nexthop) bool { return inet.IsDaemons(m.Protocol()) }
 	s.Routes, s.HomeRoutes = less(s.Routes, isRoute), less(s.HomeRoutes, isRoute)
 	s.Nexthops, s.HomeNexthops = less(s.Nexthops, isObject), less(s.HomeNexthops, isObject)
 	return s
@@ -29,7 +29,7 @@ func less[M any](list []M, is func(M) bool) []M {
 func (s Settings) refuseOnDaemons() error {
 	var objects []uint32
 	for _, m := range slices.Concat(s.Nexthops, s.HomeNexthops) {
-		if route.IsDaemons(m.Protocol()) {
+		if inet.IsDaemons(m.Protocol()) {
 			objects = append(objects, m.ID())
 		}
 	}

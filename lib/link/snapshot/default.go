@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"slices"
 
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 )
 
 // carriesDefaultRoute tells whether the node's default route goes through the interface or one
 // that stands on it, or from one of their addresses, with which the kernel removes it:
 // without it the node may be out of everybody's reach.
 func (s Settings) carriesDefaultRoute() bool {
-	return slices.ContainsFunc(s.Routes, route.Route.IsDefault) ||
-		slices.ContainsFunc(s.HomeRoutes, route.Route.IsDefault) ||
+	return slices.ContainsFunc(s.Routes, inet.Route.IsDefault) ||
+		slices.ContainsFunc(s.HomeRoutes, inet.Route.IsDefault) ||
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.carriesDefaultRoute() })
 }
 
@@ -31,7 +31,7 @@ func (c *Conn) CarriesDefaultRoute(index int, s Settings) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("read the routes of interface %d: %w", i, err)
 		}
-		if slices.ContainsFunc(append(own, home...), route.Route.IsDefault) {
+		if slices.ContainsFunc(append(own, home...), inet.Route.IsDefault) {
 			return true, nil
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"gresnet/lib/link"
 	"gresnet/lib/link/ethtool"
-	"gresnet/lib/link/queues"
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
@@ -76,8 +75,8 @@ func differDriver(c *Conn, o comparing) ([]string, error) {
 }
 
 // queues returns an interface as the package of that name has it.
-func (c *Conn) queues(i link.Interface) queues.Interface {
-	return queues.Interface{Index: i.Index, Name: i.Name, Up: i.Up, Now: func() (string, error) {
+func (c *Conn) queues(i link.Interface) ethtool.Queues {
+	return ethtool.Queues{Index: i.Index, Name: i.Name, Up: i.Up, Now: func() (string, error) {
 		now, err := c.Get(i.Index)
 		return now.Name, err
 	}}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/link/address"
+	"gresnet/lib/link/inet"
 )
 
 // applyDuplicates gives the interface the addresses that another on its network had, too,
@@ -17,12 +17,12 @@ func applyDuplicates(c *Conn, g *giving) error {
 		return nil
 	}
 	want := g.want.aged()
-	have, duplicates, _, err := address.Read(c.Route, g.i.Index)
+	have, duplicates, _, err := inet.ReadAddresses(c.Route, g.i.Index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
-	for _, m := range address.InOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), address.Address.Key)) {
-		if err := address.Give(c.Route, g.i.Index, m, want.Name); err != nil {
+	for _, m := range inet.AddressesInOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), inet.Address.Key)) {
+		if err := inet.GiveAddress(c.Route, g.i.Index, m, want.Name); err != nil {
 			return err
 		}
 	}
@@ -30,20 +30,20 @@ func applyDuplicates(c *Conn, g *giving) error {
 }
 
 // duplicatesIn returns the duplicates that are in a list.
-func (want Settings) duplicatesIn(list []address.Address) []address.Address {
-	return slices.DeleteFunc(slices.Clone(list), func(m address.Address) bool {
-		return len(netlink.Missing([]address.Address{m}, want.Duplicates, address.Address.Key)) > 0
+func (want Settings) duplicatesIn(list []inet.Address) []inet.Address {
+	return slices.DeleteFunc(slices.Clone(list), func(m inet.Address) bool {
+		return len(netlink.Missing([]inet.Address{m}, want.Duplicates, inet.Address.Key)) > 0
 	})
 }
 
 // addressDifferences names what of addresses is not as it was. One that another had, too,
 // may be tested still, or be its own now: either is as it would be had it not been away.
 func addressDifferences(have, want Settings) []string {
-	name := func(m address.Address) string { return m.Addr().String() }
-	all := func(s Settings) []address.Address { return slices.Concat(s.Addresses, s.Duplicates) }
-	diff := netlink.Differences("address", all(have), all(want), address.Address.Key, name)
-	for _, m := range netlink.Missing(have.Duplicates, want.Duplicates, address.Address.Key) {
-		if len(netlink.Missing([]address.Address{m}, want.Addresses, address.Address.Key)) == 0 {
+	name := func(m inet.Address) string { return m.Addr().String() }
+	all := func(s Settings) []inet.Address { return slices.Concat(s.Addresses, s.Duplicates) }
+	diff := netlink.Differences("address", all(have), all(want), inet.Address.Key, name)
+	for _, m := range netlink.Missing(have.Duplicates, want.Duplicates, inet.Address.Key) {
+		if len(netlink.Missing([]inet.Address{m}, want.Addresses, inet.Address.Key)) == 0 {
 			diff = append(diff, fmt.Sprintf("address %s is another's, too (dadfailed), was not", name(m)))
 		}
 	}

@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"gresnet/lib/link"
-	"gresnet/lib/link/neighbour"
+	"gresnet/lib/link/inet"
 )
 
 // filters returns the hardware addresses beyond its own that the interface takes packets for.
-func (c *Conn) filters(index int, mac string) ([]neighbour.Neighbour, error) {
+func (c *Conn) filters(index int, mac string) ([]inet.Neighbour, error) {
 	if link.IsIPoIB(mac) {
 		return nil, nil // rtnetlink.c:ndo_dflt_fdb_dump knows Ethernet only
 	}
-	return neighbour.Filters(c.Route, index)
+	return inet.Filters(c.Route, index)
 }
 
 // readFilters reads the filters less those that macvlans put there for themselves.
@@ -23,7 +23,7 @@ func readFilters(c *Conn, r *reading) error {
 		return err
 	}
 	children, err := c.Children(r.i.Index)
-	r.s.Filters = slices.DeleteFunc(list, func(m neighbour.Neighbour) bool {
+	r.s.Filters = slices.DeleteFunc(list, func(m inet.Neighbour) bool {
 		return slices.ContainsFunc(children, func(i link.Interface) bool { return i.MAC == m.String() })
 	})
 	return err
@@ -39,5 +39,5 @@ func applyFilters(c *Conn, g *giving) error {
 	if err != nil {
 		return fmt.Errorf("read the hardware address filters of %s: %w", g.want.Name, err)
 	}
-	return neighbour.ApplyFilters(c.Route, g.i.Index, g.want.Name, g.want.Filters, have)
+	return inet.ApplyFilters(c.Route, g.i.Index, g.want.Name, g.want.Filters, have)
 }

@@ -9,14 +9,13 @@ import (
 
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 )
 
 // borrowers returns the routes of other interfaces that use an IPv4 address of
 // this one as their source: the kernel removes them with the address
 // (fib_semantics.c:fib_sync_down_addr), unless another interface has it, too. IPv6 leaves them.
-func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route, error) {
+func (c *Conn) borrowers(index int, addresses []inet.Address) ([]inet.Route, error) {
 	var sources []netip.Addr
 	for _, m := range addresses {
 		if m.Family() == unix.AF_INET {
@@ -26,11 +25,11 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 	if len(sources) == 0 {
 		return nil, nil
 	}
-	from, err := link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
+	from, err := link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return inet.SourcedRoutes(c.Route) })
 	if err != nil {
 		return nil, err
 	}
-	return route.Borrowers(from, index, sources, func(on int, a netip.Addr) (bool, error) {
+	return inet.RouteBorrowers(from, index, sources, func(on int, a netip.Addr) (bool, error) {
 		all, err := link.Remembered(c.Conn, "addresses", c.addresses)
 		return slices.Contains(all[on], a), err
 	})
@@ -38,13 +37,13 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 
 // addresses returns those of all interfaces, by index.
 func (c *Conn) addresses() (map[int][]netip.Addr, error) {
-	answers, err := address.Dump(c.Route, 0)
+	answers, err := inet.DumpAddresses(c.Route, 0)
 	if err != nil {
 		return nil, err
 	}
 	all := map[int][]netip.Addr{}
 	for _, a := range answers {
-		m, err := address.Clean(a)
+		m, err := inet.CleanAddress(a)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +55,7 @@ func (c *Conn) addresses() (map[int][]netip.Addr, error) {
 
 // borrowed tells whether routes of other interfaces use an address of this one as their source.
 func (s Settings) borrowed() bool {
-	return slices.ContainsFunc(s.HomeRoutes, func(m route.Route) bool { return route.Source(m).IsValid() })
+	return slices.ContainsFunc(s.HomeRoutes, func(m inet.Route) bool { return inet.RouteSource(m).IsValid() })
 }
 
 // readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.
@@ -65,7 +64,7 @@ func readHomeRoutes(c *Conn, r *reading) error {
 		return nil
 	}
 	borrowers, err := c.borrowers(r.i.Index, r.s.Addresses)
-	r.s.HomeRoutes = netlink.With(r.s.HomeRoutes, borrowers, route.Route.Key)
+	r.s.HomeRoutes = netlink.With(r.s.HomeRoutes, borrowers, inet.Route.Key)
 	return err
 }
 
@@ -79,21 +78,21 @@ func applyHomeRoutes(c *Conn, g *giving) error {
 
 // giveHomeRoutes adds the routes that only the node can have.
 func (c *Conn) giveHomeRoutes(index int, want Settings) error {
-	if err := route.ApplyNexthops(c.Route, index, want.HomeNexthops, want.Name); err != nil {
+	if err := inet.ApplyNexthops(c.Route, index, want.HomeNexthops, want.Name); err != nil {
 		return err
 	}
 	have, err := c.homeRoutes(index, want)
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range netlink.Missing(want.HomeRoutes, have, route.Route.Key) {
+	for _, m := range netlink.Missing(want.HomeRoutes, have, inet.Route.Key) {
 		how := unix.NLM_F_APPEND
 		if m.Family() != unix.AF_INET {
 			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
 			// has them all in one route when it is replaced.
 			how = unix.NLM_F_REPLACE
 		}
-		if err := route.Add(c.Route, index, m, how, want.Name); err != nil {
+		if err := inet.AddRoute(c.Route, index, m, how, want.Name); err != nil {
 			return err
 		}
 	}
@@ -101,7 +100,7 @@ func (c *Conn) giveHomeRoutes(index int, want Settings) error {
 }
 
 // homeRoutes returns those that there are now of the settings' kind.
-func (c *Conn) homeRoutes(index int, want Settings) ([]route.Route, error) {
+func (c *Conn) homeRoutes(index int, want Settings) ([]inet.Route, error) {
 	if len(want.HomeRoutes) == 0 {
 		return nil, nil
 	}
@@ -110,5 +109,5 @@ func (c *Conn) homeRoutes(index int, want Settings) ([]route.Route, error) {
 		return nil, err
 	}
 	borrowers, err := c.borrowers(index, want.Addresses)
-	return netlink.With(home, borrowers, route.Route.Key), err
+	return netlink.With(home, borrowers, inet.Route.Key), err
 }

@@ -6,15 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/dcb"
-	"gresnet/lib/link/neighbour"
-	"gresnet/lib/link/route"
-	"gresnet/lib/link/rule"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/tc"
-	"gresnet/lib/words/hint"
 )
 
 // kind describes one kind of setting of an interface. Its row in the table says how to read, apply and
@@ -103,7 +99,7 @@ func init() {
 
 		{name: "addresses", when: network,
 			read: func(c *Conn, r *reading) (err error) {
-				r.s.Addresses, r.s.Duplicates, r.temporary, err = address.Read(c.Route, r.i.Index)
+				r.s.Addresses, r.s.Duplicates, r.temporary, err = inet.ReadAddresses(c.Route, r.i.Index)
 				return err
 			},
 			apply: func(c *Conn, g *giving) error {
@@ -113,27 +109,30 @@ func init() {
 		{name: "duplicate addresses", when: home, apply: applyDuplicates},
 		{name: "neighbours", when: network,
 			read: func(c *Conn, r *reading) (err error) {
-				r.s.Neighbours, err = neighbour.Read(c.Route, r.i.Index)
+				r.s.Neighbours, err = inet.ReadNeighbours(c.Route, r.i.Index)
 				return err
 			},
 			clear: func(c *Conn, index int, want Settings) error { // neighbour.c:neigh_ifdown
-				return neighbour.RemoveOthers(c.Route, index, want.Name, want.Neighbours)
+				return inet.RemoveOtherNeighbours(c.Route, index, want.Name, want.Neighbours)
 			},
 			apply: func(c *Conn, g *giving) error {
-				return neighbour.Apply(c.Route, g.i.Index, g.want.Name, g.want.Neighbours)
+				return inet.ApplyNeighbours(c.Route, g.i.Index, g.want.Name, g.want.Neighbours)
 			},
-			differ: all("neighbour", func(s Settings) []neighbour.Neighbour { return s.Neighbours }, netlink.Key, neighbour.Neighbour.String)},
+			differ: all("neighbour", func(s Settings) []inet.Neighbour { return s.Neighbours }, netlink.Key, inet.Neighbour.String)},
 		{name: "hardware address filters", when: up, read: readFilters, apply: applyFilters,
-			differ: lacking("hardware address filter", func(s Settings) []neighbour.Neighbour { return s.Filters })},
+			differ: lacking("hardware address filter", func(s Settings) []inet.Neighbour { return s.Filters })},
 		{name: "policy rules", when: network,
 			read:   readRules,
-			clear:  func(c *Conn, _ int, want Settings) error { return rule.RemoveOwn(c.Route, want.forRules()) },
-			apply:  func(c *Conn, g *giving) error { return rule.Apply(c.Route, g.want.forRules(), g.want.Rules) },
+			clear:  func(c *Conn, _ int, want Settings) error { return inet.RemoveOwnRules(c.Route, want.forRules()) },
+			apply:  func(c *Conn, g *giving) error { return inet.ApplyRules(c.Route, g.want.forRules(), g.want.Rules) },
 			differ: differRules},
 
 		{name: "DCB priorities", when: up, top: true,
-			read:   func(c *Conn, r *reading) (err error) { r.s.Priorities, err = dcb.Read(c.Route, r.i.Name); return err },
-			apply:  func(c *Conn, g *giving) error { return dcb.Apply(c.Route, g.i.Name, g.want.Priorities) },
+			read: func(c *Conn, r *reading) (err error) {
+				r.s.Priorities, err = tc.ReadPriorities(c.Route, r.i.Name)
+				return err
+			},
+			apply:  func(c *Conn, g *giving) error { return tc.ApplyPriorities(c.Route, g.i.Name, g.want.Priorities) },
 			differ: differPriorities},
 		{name: "queueing discipline", when: up,
 			read: func(c *Conn, r *reading) (err error) { r.s.Qdisc, err = tc.Read(c.Route, r.i.Index); return err },
@@ -147,10 +146,10 @@ func init() {
 
 		{name: "next hop objects", when: network, // the routes give those that they use
 			read: func(c *Conn, r *reading) (err error) {
-				r.s.Nexthops, r.s.HomeNexthops, err = route.ReadNexthops(c.Route, r.i.Index)
+				r.s.Nexthops, r.s.HomeNexthops, err = inet.ReadNexthops(c.Route, r.i.Index)
 				return err
 			},
-			differ: all("next hop object", func(s Settings) []route.Nexthop { return slices.Concat(s.Nexthops, s.HomeNexthops) }, route.Nexthop.Key, route.Nexthop.String)},
+			differ: all("next hop object", func(s Settings) []inet.Nexthop { return slices.Concat(s.Nexthops, s.HomeNexthops) }, inet.Nexthop.Key, inet.Nexthop.String)},
 		{name: "routes", when: network,
 			read: func(c *Conn, r *reading) (err error) {
 				r.s.Routes, r.s.HomeRoutes, err = c.routes(r.i.Index, r.s.homeObjects())
@@ -158,10 +157,10 @@ func init() {
 			},
 			apply: applyRoutes,
 			differ: func(_ *Conn, o comparing) ([]string, error) {
-				return netlink.Differences("route", o.want.settledRoutes(o.have), o.want.Routes, route.Route.Key, route.Route.String), nil
+				return netlink.Differences("route", o.want.settledRoutes(o.have), o.want.Routes, inet.Route.Key, inet.Route.String), nil
 			}},
 		{name: "routes that only the node has", when: shared, read: readHomeRoutes, apply: applyHomeRoutes,
-			differ: all("route", func(s Settings) []route.Route { return s.HomeRoutes }, route.Route.Key, route.Route.String)},
+			differ: all("route", func(s Settings) []inet.Route { return s.HomeRoutes }, inet.Route.Key, inet.Route.String)},
 		{name: "interfaces that have a part in the routes", when: shared, read: readOthers},
 
 		{name: "queues' files", when: home, top: true, apply: applyQueueFiles, differ: differQueueFiles},
@@ -192,7 +191,7 @@ func lacking[M interface {
 type reading struct {
 	i         link.Described
 	s         *Settings
-	temporary []address.Address // its temporary addresses, which are nobody's settings
+	temporary []inet.Address // its temporary addresses, which are nobody's settings
 	// noBorrowers: others had no routes from its addresses. The dump of all routes that finds such is left out.
 	noBorrowers bool
 }

@@ -5,8 +5,7 @@ import (
 
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/proc"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 )
 
 // aged returns the settings with the lifetimes that are left of them. It leaves out what has
@@ -17,17 +16,17 @@ func (s Settings) aged() Settings {
 		return s
 	}
 	passed := uint32((proc.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
-	var expired []address.Address
-	s.Addresses = netlink.Keep(s.Addresses, func(m address.Address) (address.Address, bool) {
+	var expired []inet.Address
+	s.Addresses = netlink.Keep(s.Addresses, func(m inet.Address) (inet.Address, bool) {
 		left, ok := m.Aged(passed)
 		if !ok {
 			expired = append(expired, m)
 		}
 		return left, ok
 	})
-	s.Duplicates = netlink.Keep(s.Duplicates, func(m address.Address) (address.Address, bool) { return m.Aged(passed) })
+	s.Duplicates = netlink.Keep(s.Duplicates, func(m inet.Address) (inet.Address, bool) { return m.Aged(passed) })
 	valid := prefixes(s.Addresses)
-	left := func(m route.Route) (route.Route, bool) {
+	left := func(m inet.Route) (inet.Route, bool) {
 		for _, a := range expired {
 			if m = m.Survives(a.Addr(), valid); m == nil {
 				return nil, false

@@ -2,9 +2,7 @@ package snapshot
 
 import (
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
-	"gresnet/lib/link/rule"
+	"gresnet/lib/link/inet"
 )
 
 // AcceptManaged returns the settings that the interface is to have after its manager
@@ -25,20 +23,20 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken
-	agreed.Addresses, agreed.Duplicates = have.Addresses, netlink.With(have.Duplicates, want.duplicatesIn(have.Addresses), address.Address.Key)
+	agreed.Addresses, agreed.Duplicates = have.Addresses, netlink.With(have.Duplicates, want.duplicatesIn(have.Addresses), inet.Address.Key)
 	diff = addressDifferences(have, want)
 	if len(diff) > 0 {
 		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules
 		agreed.Nexthops, agreed.HomeNexthops = have.Nexthops, have.HomeNexthops
 		agreed.Routes, agreed.HomeRoutes = have.Routes, have.HomeRoutes
-		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, route.Route.Key, route.Route.String)...), nil
+		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, inet.Route.Key, inet.Route.String)...), nil
 	}
 	agreed.Neighbours = netlink.With(have.Neighbours, want.Neighbours, netlink.Key)
-	agreed.HomeNexthops = netlink.With(have.HomeNexthops, want.HomeNexthops, route.Nexthop.Key)
-	agreed.HomeRoutes = netlink.With(have.HomeRoutes, want.HomeRoutes, route.Route.Key)
+	agreed.HomeNexthops = netlink.With(have.HomeNexthops, want.HomeNexthops, inet.Nexthop.Key)
+	agreed.HomeRoutes = netlink.With(have.HomeRoutes, want.HomeRoutes, inet.Route.Key)
 
-	agreed.Nexthops, diff = netlink.Concede(diff, "next hop object", have.Nexthops, want.Nexthops, route.Nexthop.Protocol, route.Nexthop.Key, route.Nexthop.String)
-	agreed.Routes, diff = netlink.Concede(diff, "route", have.Routes, want.Routes, route.Route.Protocol, route.Route.Key, route.Route.String)
-	agreed.Rules, diff = netlink.Concede(diff, "policy rule", have.Rules, want.Rules, rule.Rule.Protocol, netlink.Key, rule.Rule.String)
+	agreed.Nexthops, diff = netlink.Concede(diff, "next hop object", have.Nexthops, want.Nexthops, inet.Nexthop.Protocol, inet.Nexthop.Key, inet.Nexthop.String)
+	agreed.Routes, diff = netlink.Concede(diff, "route", have.Routes, want.Routes, inet.Route.Protocol, inet.Route.Key, inet.Route.String)
+	agreed.Rules, diff = netlink.Concede(diff, "policy rule", have.Rules, want.Rules, inet.Rule.Protocol, netlink.Key, inet.Rule.String)
 	return agreed, diff, nil
 }

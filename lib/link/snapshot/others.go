@@ -7,8 +7,7 @@ import (
 	"slices"
 
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 )
 
 // Other is another interface of the node that has a part in what one has.
@@ -76,8 +75,8 @@ func (p parties) known(c *Conn) (list []Other, err error) {
 
 // owners adds whose the members of shared groups are, and the objects that routes from an address of this one use.
 func (c *Conn) owners(p *parties, s Settings) error {
-	for _, id := range route.OthersObjects(s.Nexthops, s.HomeNexthops, s.HomeRoutes) {
-		indices, err := route.Owners(c.Route, id)
+	for _, id := range inet.OthersNexthops(s.Nexthops, s.HomeNexthops, s.HomeRoutes) {
+		indices, err := inet.NexthopOwners(c.Route, id)
 		if err != nil {
 			return err
 		}
@@ -124,7 +123,7 @@ func (s Settings) sharedWith(o Other) string {
 		}
 	}
 	for _, m := range slices.Concat(s.HomeRoutes, s.Routes) {
-		needs := m.UsesAny(o.Objects) || slices.Contains(o.Sources, route.Source(m))
+		needs := m.UsesAny(o.Objects) || slices.Contains(o.Sources, inet.RouteSource(m))
 		m.EachIndex(func(b []byte) { needs = needs || int(native.Uint32(b)) == o.Index })
 		if needs {
 			return fmt.Sprintf("route %s of %s", m, s.Name)
@@ -136,7 +135,7 @@ func (s Settings) sharedWith(o Other) string {
 // from names the first route from an address.
 func (s Settings) from(source netip.Addr) string {
 	for _, m := range s.lessDaemons().Routes {
-		if route.Source(m) == source {
+		if inet.RouteSource(m) == source {
 			return fmt.Sprintf("route %s of %s", m, s.Name)
 		}
 	}
@@ -146,9 +145,9 @@ func (s Settings) from(source netip.Addr) string {
 // foreign returns the addresses that routes are from, and that neither the interface has nor any of the others.
 func (s Settings) foreign() (list []netip.Addr) {
 	for _, m := range s.lessDaemons().Routes {
-		from := route.Source(m)
+		from := inet.RouteSource(m)
 		known := !from.IsValid() || slices.Contains(list, from) ||
-			slices.ContainsFunc(slices.Concat(s.Addresses, s.Duplicates), func(a address.Address) bool { return a.Addr().Addr() == from }) ||
+			slices.ContainsFunc(slices.Concat(s.Addresses, s.Duplicates), func(a inet.Address) bool { return a.Addr().Addr() == from }) ||
 			slices.ContainsFunc(s.Others, func(o Other) bool { return slices.Contains(o.Sources, from) })
 		if !known {
 			list = append(list, from)
@@ -198,6 +197,6 @@ func (c *Conn) located(want Settings) (Settings, error) {
 			want.Others[n].Index = alike[0].Index
 		}
 	}
-	want.HomeRoutes = route.Renumber(want.HomeRoutes, now)
+	want.HomeRoutes = inet.RenumberRoutes(want.HomeRoutes, now)
 	return want, nil
 }

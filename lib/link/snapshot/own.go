@@ -1,9 +1,9 @@
 package snapshot
 
 import (
+	"gresnet/lib/base/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/link/sysctl"
-	"gresnet/lib/words/hint"
 )
 
 // applyIPoIB looks again if it has changed anything: the kernel gives the interface another MTU then.

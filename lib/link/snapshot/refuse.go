@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/nft"
 	"gresnet/lib/link"
-	"gresnet/lib/link/route"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/sysctl"
 	"gresnet/lib/link/tc"
-	"gresnet/lib/words/hint"
 )
 
 // refuse says why an interface that has these settings could not be put back
@@ -76,7 +76,7 @@ func (c *Conn) refuseMPLS(index int, name string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // not all kinds have it (af_mpls.c:mpls_dev_notify)
 		return err
 	}
-	routes, err := route.Read(c.Route, index, unix.AF_MPLS)
+	routes, err := inet.ReadRoutes(c.Route, index, unix.AF_MPLS)
 	if err != nil {
 		return fmt.Errorf("read the MPLS routes of %s: %w", name, err)
 	}

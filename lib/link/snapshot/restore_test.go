@@ -14,7 +14,7 @@ import (
 // docs/restore.md has the rows without their tests.
 func TestTheTableOfWhatIsRestoredNamesItsTests(t *testing.T) {
 	var tests []string
-	for _, file := range []string{"settings_test.go", "refuse_test.go", "managed_test.go", "carrier_test.go", "others_test.go", "duplicate_test.go", "driver_test.go", "../dcb/dcb_test.go", "counted_test.go"} {
+	for _, file := range []string{"settings_test.go", "refuse_test.go", "managed_test.go", "carrier_test.go", "others_test.go", "duplicate_test.go", "driver_test.go", "../tc/dcb_test.go", "counted_test.go"} {
 		source := read(t, file)
 		for _, m := range regexp.MustCompile("(?m)^\t\t\\{\"([^\"]+)\", |^func (Test\\w+)").FindAllStringSubmatch(source, -1) {
 			tests = append(tests, m[1]+m[2])

@@ -8,21 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/route"
-	"gresnet/lib/link/rule"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/sysctl"
 )
 
 // leftOver tells the route of all routers of a network (anycast) where the interface is no router, or has no address of the
 // network. The kernel counts an address twice that it has when ARP is switched off (addrconf.c:addrconf_dad_completed), so
 // the route stays when forwarding is switched off or the address is removed. No request makes such a route.
-func (want Settings) leftOver(m route.Route) bool {
+func (want Settings) leftOver(m inet.Route) bool {
 	return m.IsLeftOver(want.Sysctls[sysctl.Forwarding6] != "0", prefixes(want.Addresses))
 }
 
 // prefixes returns the addresses that messages are about.
-func prefixes(list []address.Address) []netip.Prefix {
+func prefixes(list []inet.Address) []netip.Prefix {
 	all := make([]netip.Prefix, 0, len(list))
 	for _, m := range list {
 		all = append(all, m.Addr())
@@ -31,29 +29,29 @@ func prefixes(list []address.Address) []netip.Prefix {
 }
 
 // comesWithAny tells a route that the kernel makes for one of some addresses.
-func comesWithAny(m route.Route, addresses []address.Address) bool {
-	return slices.ContainsFunc(addresses, func(a address.Address) bool { return m.ComesWith(a.Addr()) })
+func comesWithAny(m inet.Route, addresses []inet.Address) bool {
+	return slices.ContainsFunc(addresses, func(a inet.Address) bool { return m.ComesWith(a.Addr()) })
 }
 
 // withoutTentative returns what the interface has of routes, less those of IPv6 addresses that
 // were still tested for duplicates when the settings were read: the kernel gives
 // an address its local route only after that. One that was another's, too, may pass the test now.
-func (want Settings) withoutTentative(have []route.Route) []route.Route {
-	later := slices.DeleteFunc(netlink.Missing(have, want.Routes, route.Route.Key), func(m route.Route) bool {
+func (want Settings) withoutTentative(have []inet.Route) []inet.Route {
+	later := slices.DeleteFunc(netlink.Missing(have, want.Routes, inet.Route.Key), func(m inet.Route) bool {
 		return !m.IsLocalIPv6() && !want.leftOver(m) && !comesWithAny(m, want.Duplicates)
 	})
-	return netlink.Missing(have, later, route.Route.Key)
+	return netlink.Missing(have, later, inet.Route.Key)
 }
 
 // settledRoutes returns the interface's settled routes, and those of its addresses
 // that it gets with the carrier that it had and has no more: without one the kernel
 // does not begin to test an address. There is nothing to be mended.
-func (want Settings) settledRoutes(have Settings) []route.Route {
+func (want Settings) settledRoutes(have Settings) []inet.Route {
 	routes := want.withoutTentative(have.Routes)
 	if have.Running || !want.Running {
 		return routes
 	}
-	due := slices.DeleteFunc(netlink.Missing(want.Routes, routes, route.Route.Key), func(m route.Route) bool {
+	due := slices.DeleteFunc(netlink.Missing(want.Routes, routes, inet.Route.Key), func(m inet.Route) bool {
 		return !comesWithAny(m, have.Addresses)
 	})
 	return append(routes, due...)
@@ -62,18 +60,18 @@ func (want Settings) settledRoutes(have Settings) []route.Route {
 // routes returns the routes of the interface, and apart from them those that other
 // interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
 // objects that others have a part in.
-func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err error) {
-	list, err := route.Read(c.Route, index, unix.AF_INET, unix.AF_INET6)
+func (c *Conn) routes(index int, objects []uint32) (own, home []inet.Route, err error) {
+	list, err := inet.ReadRoutes(c.Route, index, unix.AF_INET, unix.AF_INET6)
 	if err != nil {
 		return nil, nil, err
 	}
-	own, home = route.Part(list, objects)
+	own, home = inet.PartRoutes(list, objects)
 	return own, home, nil
 }
 
 // homeObjects returns the numbers of the next hop objects that only the node can have.
 func (s Settings) homeObjects() []uint32 {
-	return route.IDs(s.HomeNexthops)
+	return inet.NexthopIDs(s.HomeNexthops)
 }
 
 // applyRoutes also gives the next hop objects that they use.
@@ -84,34 +82,34 @@ func applyRoutes(c *Conn, g *giving) error {
 			return fmt.Errorf("read the routes of %s: %w", g.want.Name, err)
 		}
 		if g.stage != InJob {
-			have = less(have, func(m route.Route) bool { return route.IsDaemons(m.Protocol()) })
+			have = less(have, func(m inet.Route) bool { return inet.IsDaemons(m.Protocol()) })
 		}
-		remove := netlink.Missing(g.want.withoutTentative(have), g.want.Routes, route.Route.Key)
-		add := netlink.Missing(g.want.Routes, have, route.Route.Key)
-		return route.Apply(c.Route, g.i.Index, g.want.Name, remove, add, g.want.Nexthops)
+		remove := netlink.Missing(g.want.withoutTentative(have), g.want.Routes, inet.Route.Key)
+		add := netlink.Missing(g.want.Routes, have, inet.Route.Key)
+		return inet.ApplyRoutes(c.Route, g.i.Index, g.want.Name, remove, add, g.want.Nexthops)
 	})
 }
 
 // despiteRules does what the rules would forbid.
 func (c *Conn) despiteRules(want Settings, do func() error) error {
-	tables := route.DirectTables(want.Routes)
-	var ways []rule.Way
-	for _, gateway := range route.Gateways(slices.Concat(want.Routes, want.HomeRoutes), slices.Concat(want.Nexthops, want.HomeNexthops)) {
-		ways = append(ways, rule.Way{Gateway: gateway, Tables: tables})
+	tables := inet.DirectTables(want.Routes)
+	var ways []inet.Way
+	for _, gateway := range inet.Gateways(slices.Concat(want.Routes, want.HomeRoutes), slices.Concat(want.Nexthops, want.HomeNexthops)) {
+		ways = append(ways, inet.Way{Gateway: gateway, Tables: tables})
 	}
-	return rule.Despite(c.Route, want.forRules(), ways, do)
+	return inet.DespiteRules(c.Route, want.forRules(), ways, do)
 }
 
 // readRules reads the interface's policy rules.
 func readRules(c *Conn, r *reading) error {
-	all, err := rule.Read(c.Route, r.s.forRules())
-	r.s.ownRules, r.s.Rules = netlink.Part(all, rule.Rule.IsOwn)
+	all, err := inet.ReadRules(c.Route, r.s.forRules())
+	r.s.ownRules, r.s.Rules = netlink.Part(all, inet.Rule.IsOwn)
 	return err
 }
 
 // differRules names policy rules that are missing, and those that a killed run has left.
 func differRules(c *Conn, o comparing) ([]string, error) {
-	diff, err := lacking("policy rule", func(s Settings) []rule.Rule { return s.Rules })(c, o)
+	diff, err := lacking("policy rule", func(s Settings) []inet.Rule { return s.Rules })(c, o)
 	for _, m := range o.have.ownRules {
 		diff = append(diff, fmt.Sprintf("policy rule %s of gresnet's is left", m))
 	}
@@ -119,8 +117,8 @@ func differRules(c *Conn, o comparing) ([]string, error) {
 }
 
 // forRules returns what policy rules name the interface by.
-func (s Settings) forRules() rule.Interface {
-	i := rule.Interface{Name: s.Name}
+func (s Settings) forRules() inet.Interface {
+	i := inet.Interface{Name: s.Name}
 	for _, m := range s.Addresses {
 		i.Addresses = append(i.Addresses, m.Addr().Addr())
 	}

@@ -4,16 +4,12 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/link"
-	"gresnet/lib/link/address"
-	"gresnet/lib/link/dcb"
-	"gresnet/lib/link/neighbour"
-	"gresnet/lib/link/route"
-	"gresnet/lib/link/rule"
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/sysctl"
 	"gresnet/lib/link/tc"
-	"gresnet/lib/words/hint"
 )
 
 // Settings is what an administrator gave an interface and a move takes from
@@ -22,18 +18,18 @@ import (
 type Settings struct {
 	Index int `json:"-"` // the note of its move has it
 	link.Own
-	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made again
-	Token      []byte                `json:"token,omitempty"`  // of IPv6 autoconfiguration
-	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
-	Addresses  []address.Address     `json:"addresses,omitempty"`  // in the kernel's order
-	Duplicates []address.Address     `json:"duplicates,omitempty"` // addresses that another has, too
-	Routes     []route.Route         `json:"routes,omitempty"`     // of every table, the kernel's own included
-	Nexthops   []route.Nexthop       `json:"nexthops,omitempty"`   // objects that routes may use
-	Neighbours []neighbour.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
-	Filters    []neighbour.Neighbour `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
-	Qdisc      tc.Qdisc              `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
-	Priorities []dcb.Priority        `json:"priorities,omitempty"` // of applications, by data center bridging
-	Rules      []rule.Rule           `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+	Driver     *Driver          `json:"driver,omitempty"` // of an interface that is made again
+	Token      []byte           `json:"token,omitempty"`  // of IPv6 autoconfiguration
+	Sysctls    sysctl.Values    `json:"sysctls,omitempty"`
+	Addresses  []inet.Address   `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []inet.Address   `json:"duplicates,omitempty"` // addresses that another has, too
+	Routes     []inet.Route     `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []inet.Nexthop   `json:"nexthops,omitempty"`   // objects that routes may use
+	Neighbours []inet.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []inet.Neighbour `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	Qdisc      tc.Qdisc         `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Priorities []tc.Priority    `json:"priorities,omitempty"` // of applications, by data center bridging
+	Rules      []inet.Rule      `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
 	// Taken is the time since boot at which the settings were read.
 	Taken time.Duration `json:"taken"`
@@ -42,12 +38,12 @@ type Settings struct {
 	Manager string `json:"manager,omitempty"`
 
 	// What other interfaces of the node have a part in: only Settled gives it.
-	HomeNexthops []route.Nexthop `json:"home_nexthops,omitempty"` // groups with others' members
-	HomeRoutes   []route.Route   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
-	Others       []Other         `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
-	Children     []Child         `json:"children,omitempty"`      // which stay on the node
+	HomeNexthops []inet.Nexthop `json:"home_nexthops,omitempty"` // groups with others' members
+	HomeRoutes   []inet.Route   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Others       []Other        `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
+	Children     []Child        `json:"children,omitempty"`      // which stay on the node
 
-	ownRules []rule.Rule // that a killed run has left of those that it needed itself
+	ownRules []inet.Rule // that a killed run has left of those that it needed itself
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -85,7 +81,7 @@ func (c *Conn) complete(i link.Described, noBorrowers, top bool) (Settings, erro
 		}
 		return Settings{}, err
 	}
-	s.Routes = slices.DeleteFunc(s.Routes, func(m route.Route) bool {
+	s.Routes = slices.DeleteFunc(s.Routes, func(m inet.Route) bool {
 		return comesWithAny(m, r.temporary) && !comesWithAny(m, s.Addresses) || s.leftOver(m)
 	})
 	return s, nil

@@ -8,7 +8,7 @@ import (
 
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/link"
-	"gresnet/lib/link/dcb"
+	"gresnet/lib/link/tc"
 )
 
 func differQdisc(_ *Conn, o comparing) (diff []string, err error) {
@@ -22,7 +22,7 @@ func differPriorities(c *Conn, o comparing) (diff []string, err error) {
 	if len(o.want.Priorities) == 0 {
 		return nil, nil
 	}
-	have, err := dcb.Read(c.Route, o.have.Name)
+	have, err := tc.ReadPriorities(c.Route, o.have.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read the DCB priorities of %s: %w", o.have.Name, err)
 	}
@@ -36,7 +36,7 @@ func differPriorities(c *Conn, o comparing) (diff []string, err error) {
 // interface's settings gives that back.
 func (c *Conn) Leave(i link.Interface) error {
 	for {
-		err := dcb.Clear(c.Route, i.Name)
+		err := tc.ClearPriorities(c.Route, i.Name)
 		if !errors.Is(err, unix.ENODEV) {
 			return err
 		}

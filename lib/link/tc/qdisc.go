@@ -1,4 +1,5 @@
-// Package tc keeps the root queueing discipline of an interface, and refuses other traffic control.
+// Package tc keeps the root queueing discipline of an interface, and the priorities that data center bridging
+// gives the packets of applications. It refuses other traffic control.
 package tc
 
 import (

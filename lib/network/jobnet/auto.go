@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/link"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 )
 
 // autoNetwork has the addresses of automatic uplinks. It is a half of the network that RFC 2544

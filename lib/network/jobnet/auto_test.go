@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"testing"
 
+	"gresnet/lib/base/config"
 	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/config"
 )
 
 var auto = config.Uplink{Kind: config.UplinkAuto}

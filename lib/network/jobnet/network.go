@@ -19,13 +19,13 @@ import (
 	"strings"
 	"sync"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/poll"
 )
 
 // Node is a node of the job.

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/slurm"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 )
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }

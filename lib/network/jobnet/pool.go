@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/link"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
 )
 
 // Host has the node's interfaces, addresses and routes.

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/hint"
 )
 
 // node has eth0 in 10.1.0.0/16, where it is host 7, eth1 in 10.2.0.0/16, and an

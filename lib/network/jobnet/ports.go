@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/base/account"
 	"gresnet/lib/network/virtual"
-	"gresnet/lib/slurm/account"
 )
 
 // Each job has a block of ports. What comes for them is the job's, whoever listens there on the node. So a

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/words/config"
+	"gresnet/lib/base/config"
 )
 
 // upstreams are the files in which resolvers on the node's loopback name the servers that they ask:

@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/pkey"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 )
 
 // Child is an interface in a job's namespace that stands on an interface of the node, which other
@@ -24,7 +24,7 @@ type Child struct {
 	Index   int              // in the job, where no other interface can have so high a one
 	MAC     net.HardwareAddr // an ipvlan has its parent's, and the kernel makes that of IPoIB
 	Address netip.Prefix     // invalid: none
-	PKey    pkey.PKey        // of IPoIB
+	PKey    node.PKey        // of IPoIB
 	ARP     ARP              // of a macvlan and an ipvlan
 }
 

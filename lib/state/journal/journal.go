@@ -16,7 +16,7 @@ import (
 	"os"
 	"time"
 
-	"gresnet/lib/words/hint"
+	"gresnet/lib/base/hint"
 )
 
 // Version is the format that this program writes and reads.

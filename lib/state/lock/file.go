@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/node"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 )
 
 // File is a held lock. The kernel releases it when its holder dies.

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/state"
-	"gresnet/lib/state/entry"
-	"gresnet/lib/words/node"
 )
 
 // mostNumbers bounds the numbers of HCAs, whatever the name of an entry says.
@@ -21,7 +20,7 @@ const mostNumbers = 1 << 12
 
 // decode returns the table that entries are. An HCA whose entry does not read, and an entry
 // that belongs to no HCA, are in Unread, and no job gets such an HCA.
-func decode(entries map[string]entry.Entry) (t Table) {
+func decode(entries map[string]Entry) (t Table) {
 	d := decoder{entries, &t}
 	for _, path := range in(entries, state.Claims) {
 		d.claim(path)
@@ -51,7 +50,7 @@ func decode(entries map[string]entry.Entry) (t Table) {
 
 // decoder fills a table from entries.
 type decoder struct {
-	entries map[string]entry.Entry
+	entries map[string]Entry
 	t       *Table
 }
 
@@ -147,7 +146,7 @@ func (d decoder) numbers() {
 // parsed are the HCAs that this process has read, by their texts: parsing takes longer than the rest.
 var parsed sync.Map
 
-func parse(e entry.Entry) (h node.HCA, read bool) {
+func parse(e Entry) (h node.HCA, read bool) {
 	if known, is := parsed.Load(e.Text); is {
 		return known.(node.HCA), true
 	}
@@ -238,18 +237,18 @@ func holder(target string) (job uint32, rest string, is bool) {
 
 // encode returns the entries that a table is. What did not read stays as long as its HCA is kept
 // from jobs.
-func encode(t Table, before map[string]entry.Entry) map[string]entry.Entry {
-	all := map[string]entry.Entry{}
+func encode(t Table, before map[string]Entry) map[string]Entry {
+	all := map[string]Entry{}
 	for n, h := range t.HCAs {
 		if h.ID != lost(n).ID {
 			all[filepath.Join(state.HCAs, h.ID.File())] = file(h)
-			all[filepath.Join(state.Numbers, strconv.Itoa(n))] = entry.Entry{Target: "../" + state.HCAs + "/" + h.ID.File()}
+			all[filepath.Join(state.Numbers, strconv.Itoa(n))] = Entry{Target: "../" + state.HCAs + "/" + h.ID.File()}
 		}
 	}
 	for _, c := range t.Claims {
 		name := c.HCA.File()
 		if !c.Doubt {
-			e := entry.Entry{Target: fmt.Sprintf("../jobs/%d/%s", c.Job, c.Run), UID: c.UID}
+			e := Entry{Target: fmt.Sprintf("../jobs/%d/%s", c.Job, c.Run), UID: c.UID}
 			if !c.Since.IsZero() {
 				e.Made = c.Since.UnixNano()
 			}
@@ -266,7 +265,7 @@ func encode(t Table, before map[string]entry.Entry) map[string]entry.Entry {
 			kind = auto
 		}
 		if u.Job != 0 {
-			all[filepath.Join(state.Uplinks, u.Address.String())] = entry.Entry{Target: fmt.Sprintf("../jobs/%d/%s/%s", u.Job, kind, u.Run)}
+			all[filepath.Join(state.Uplinks, u.Address.String())] = Entry{Target: fmt.Sprintf("../jobs/%d/%s/%s", u.Job, kind, u.Run)}
 		}
 	}
 	for _, f := range t.Forwarding {
@@ -285,10 +284,10 @@ func encode(t Table, before map[string]entry.Entry) map[string]entry.Entry {
 }
 
 // file is an entry with JSON.
-func file(v any) entry.Entry {
+func file(v any) Entry {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // nothing in a Table is beyond JSON
 	}
-	return entry.Entry{Text: string(text) + "\n"}
+	return Entry{Text: string(text) + "\n"}
 }

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/state"
-	"gresnet/lib/state/entry"
 )
 
 // The tests meet the table's entries without a directory.
@@ -17,10 +16,10 @@ var (
 // table that is read when that one is written.
 func WithEntry(t Table, path, text string) (after, again Table) {
 	entries := encode(t, nil)
-	e := entry.Entry{Text: text}
+	e := Entry{Text: text}
 	switch filepath.Dir(path) {
 	case state.Claims, state.Uplinks, state.Numbers:
-		e = entry.Entry{Target: text}
+		e = Entry{Target: text}
 	}
 	entries[path] = e
 	after = decode(entries)

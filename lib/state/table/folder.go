@@ -20,11 +20,10 @@ import (
 	"sync"
 	"time"
 
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/poll"
 	"gresnet/lib/state"
-	"gresnet/lib/state/entry"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/words/hint"
-	"gresnet/lib/words/poll"
 )
 
 // Folder is a state directory, with the node lock in it.
@@ -53,8 +52,8 @@ func (f Folder) Read() (Table, error) {
 }
 
 // entries reads all entries. laidOut says that the folders must be there.
-func (f Folder) entries(laidOut bool) (map[string]entry.Entry, error) {
-	all := map[string]entry.Entry{}
+func (f Folder) entries(laidOut bool) (map[string]Entry, error) {
+	all := map[string]Entry{}
 	for _, folder := range folders {
 		some, err := f.list(folder)
 		if errors.Is(err, fs.ErrNotExist) && !laidOut {
@@ -78,11 +77,11 @@ var listings struct {
 
 type listing struct {
 	changed time.Time // when an entry was last made, replaced or removed
-	entries map[string]entry.Entry
+	entries map[string]Entry
 }
 
 // list reads a folder, unless it is as this process has read it.
-func (f Folder) list(folder string) (map[string]entry.Entry, error) {
+func (f Folder) list(folder string) (map[string]Entry, error) {
 	path, begun := f.path(folder), time.Now()
 	info, err := os.Stat(path)
 	if err != nil {
@@ -97,7 +96,7 @@ func (f Folder) list(folder string) (map[string]entry.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]entry.Entry{}
+	all := map[string]Entry{}
 	for _, e := range list {
 		if e.Name()[0] == '.' {
 			continue // not whole yet
@@ -107,7 +106,7 @@ func (f Folder) list(folder string) (map[string]entry.Entry, error) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			one = entry.Entry{Odd: true}
+			one = Entry{Odd: true}
 		}
 		all[filepath.Join(folder, e.Name())] = one
 	}
@@ -121,14 +120,14 @@ func (f Folder) list(folder string) (map[string]entry.Entry, error) {
 }
 
 // read reads an entry of a folder.
-func read(folder, path string) (entry.Entry, error) {
+func read(folder, path string) (Entry, error) {
 	switch folder {
 	case state.Claims:
-		return entry.ReadOwned(path)
+		return ReadOwnedEntry(path)
 	case state.Uplinks, state.Numbers:
-		return entry.ReadLink(path)
+		return ReadLinkEntry(path)
 	}
-	return entry.ReadFile(path)
+	return ReadFileEntry(path)
 }
 
 // Update changes the table under the node lock. If change fails, the table stays as it was.
@@ -152,7 +151,7 @@ type Change struct {
 
 	folder Folder
 	lock   *lock.File
-	before map[string]entry.Entry
+	before map[string]Entry
 }
 
 // Begin takes the node lock and reads the table. Close releases the lock. Without Commit the
@@ -195,7 +194,7 @@ func (c *Change) Commit() error {
 }
 
 // write has the folders agree with the entries.
-func (c *Change) write(after map[string]entry.Entry) error {
+func (c *Change) write(after map[string]Entry) error {
 	for _, folder := range folders {
 		for _, path := range in(after, folder) {
 			if e := after[path]; e != c.before[path] {
@@ -220,7 +219,7 @@ func (c *Change) write(after map[string]entry.Entry) error {
 }
 
 // in returns the paths of a folder's entries, in their order.
-func in(entries map[string]entry.Entry, folder string) (paths []string) {
+func in(entries map[string]Entry, folder string) (paths []string) {
 	for path := range entries {
 		if of, _, _ := strings.Cut(path, "/"); of == folder {
 			paths = append(paths, path)
@@ -232,7 +231,7 @@ func in(entries map[string]entry.Entry, folder string) (paths []string) {
 
 // put makes or replaces an entry. odd says that something else has its name. The link of a claim
 // belongs to the job's user, so that a list of the folder says whose it is.
-func (f Folder) put(path string, e entry.Entry, odd bool) error {
+func (f Folder) put(path string, e Entry, odd bool) error {
 	if odd {
 		if err := os.RemoveAll(f.path(path)); err != nil {
 			return err

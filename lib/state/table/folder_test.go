@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 )
 
 var (

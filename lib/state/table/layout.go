@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/base/hint"
 	"gresnet/lib/state"
-	"gresnet/lib/words/hint"
 )
 
 // version is that of the folders and their entries. A file says it, and so that all folders were made.

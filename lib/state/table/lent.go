@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/state"
-	"gresnet/lib/words/node"
 )
 
 // Lent returns a line for each HCA, and each slot, that a job has: the RDMA device's name, its PCI

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 	"gresnet/test/seed"
 )
 

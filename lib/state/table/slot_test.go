@@ -3,8 +3,8 @@ package table_test
 import (
 	"testing"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/node"
 )
 
 func TestAnHCAAndASlotOfItAreNeverTwoJobs(t *testing.T) {

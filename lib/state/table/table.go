@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/devnode"
-	"gresnet/lib/words/node"
 )
 
 // Table is what the node has for all jobs together, as its folders have it.

@@ -7,7 +7,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// lib/people/check has what needs no kernel.
+// lib/admin/check has what needs no kernel.
 func TestCheckFailsForHCAsThatAPrologWouldRefuse(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)

@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/admin/inspect"
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
@@ -22,11 +26,7 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/part"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/people/inspect"
 	"gresnet/lib/state"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
-	"gresnet/lib/words/node"
 	"gresnet/test/guest/vm"
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // setup puts its own line last of those with Prolog and first of those with Epilog, and check wants it
-// there: lib/people/setup, plan.go.
+// there: lib/admin/setup, plan.go.
 func TestSlurmRunsSeveralLinesInTheirOrderOrHeedsTheLastAlone(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/people/picture"
+	"gresnet/lib/admin/picture"
 	"gresnet/test/netnstest"
 )
 
-// Picture returns the node as gresnet is held to restore it, see lib/people/picture, and the list of the HCAs
+// Picture returns the node as gresnet is held to restore it, see lib/admin/picture, and the list of the HCAs
 // that jobs have.
 func Picture(t *testing.T) string {
 	t.Helper()

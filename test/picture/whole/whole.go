@@ -1,5 +1,5 @@
 // Package whole takes pictures of a node for the test that asks whether pictures have all: besides what
-// lib/people/picture tells, what every interface of the kernel says that can name a device.
+// lib/admin/picture tells, what every interface of the kernel says that can name a device.
 package whole
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"gresnet/lib/people/picture"
+	"gresnet/lib/admin/picture"
 )
 
 // question is what a program is asked of the node, or once of each interface, whose name is

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"os"
 
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
-	"gresnet/lib/words/config"
-	"gresnet/lib/words/job"
 )
 
 func main() {

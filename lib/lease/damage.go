@@ -1,0 +1,288 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/network"
+	"gresnet/lib/state/journal"
+	"gresnet/lib/state/table"
+)
+
+// ErrDamaged means that a lease's journal does not read in full, or is gone. gresnet undoes all that
+// reads, brings home what is in the job's namespace, and quarantines the lease's HCAs until a person
+// releases them.
+var ErrDamaged = errors.New("journal damaged")
+
+// damage is what is known about a lease whose journal does not read in full.
+type damage struct {
+	why    []string      // what does not read
+	claims []table.Claim // the lease's HCAs, without those that another lease has by now
+	uplink *network.Uplink
+}
+
+// openHeadless opens a lease whose journal is gone, or does not say whose lease it is: then the node table says what
+// the job has. It returns ErrNone if that is nothing: a prolog that was killed before its first note leaves such a
+// folder, too.
+func openHeadless(ctx context.Context, h *host.Host, id uint32, book *journal.Journal) (*Lease, error) {
+	dir, why := h.State.Lease(id), "its first line does not read"
+	if book == nil {
+		book, why = new(journal.Journal), "its journal was removed"
+		if !dir.Exists() {
+			why = "its lease was removed: nobody remembers what its interfaces had"
+		}
+	}
+	t := h.Readable(id)
+	run, has := t.RunOf(id)
+	if !has && !dir.Begun() {
+		book.Close()
+		if err := dir.Remove(); err != nil {
+			return nil, remains(err)
+		}
+		return nil, ErrNone
+	}
+	book.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
+	ns, err := netns.Current()
+	if err != nil {
+		book.Close()
+		return nil, err
+	}
+	l := enter(ctx, h, dir, book, ns)
+	l.headless = why
+	return l, nil
+}
+
+// foreign keeps the HCAs of a lease that another version of gresnet took from all jobs: this
+// version does not guess what that one did.
+func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
+	err := h.Table().Update(ctx, func(t *table.Table) error {
+		for i, c := range t.Claims {
+			if c.Job == id && c.Quarantined == "" {
+				t.Claims[i].Quarantined = cause.Error()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		h.Notice(id, "%s", err)
+	}
+	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
+	return hint.With(err, fmt.Sprintf("GN227 run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
+}
+
+// damaged returns what is known of a lease whose journal does not read in full, nil if it does. why says what of it
+// does not read.
+func (l *Lease) damaged(all []Note, why []string, others map[node.ID]bool) *damage {
+	if l.headless != "" {
+		why = append(why, l.headless)
+	}
+	// Nobody can overlook what these steps make.
+	for _, made := range []struct{ kind, path string }{{"namespace", l.World.Dir.Netns()}, {"devices", l.World.Dir.Devices()}} {
+		if _, err := os.Lstat(made.path); err == nil && !has(all, node.ID{}, made.kind) {
+			why = append(why, filepath.Base(made.path)+" is there without a note")
+		}
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return damageOf(why, all, l.Host.Readable(l.World.Job), l.World.Job, l.World.Run, others)
+}
+
+// has tells whether some note of a kind is about an HCA.
+func has(notes []Note, id node.ID, kind string) bool {
+	return slices.ContainsFunc(notes, func(s Note) bool { return s.HCA() == id && s.Kind() == kind })
+}
+
+// damageOf returns the damage of a lease: its HCAs are those that the node table and its readable notes have.
+func damageOf(why []string, notes []Note, t table.Table, job uint32, run string, others map[node.ID]bool) *damage {
+	d := &damage{why: why}
+	add := func(c table.Claim) {
+		known := slices.ContainsFunc(d.claims, func(o table.Claim) bool { return o.HCA == c.HCA })
+		if c.HCA != (node.ID{}) && !others[c.HCA] && !known {
+			d.claims = append(d.claims, c)
+		}
+	}
+	for _, c := range t.Of(job, run) {
+		add(c)
+	}
+	for _, s := range notes {
+		if claim, is := s.Step.(*step.Claim); is {
+			for _, c := range claim.Claims {
+				add(c)
+			}
+		}
+		add(table.Claim{HCA: s.HCA()})
+	}
+	if uplink := t.Uplink(job, run); uplink != nil {
+		d.uplink = network.UplinkFrom(*uplink)
+	}
+	return d
+}
+
+// unnoted returns what the undo of a damaged lease does without notes. It comes before the notes: moves are undone as
+// they stand, and an RDMA device must be home before its interface.
+func (l *Lease) unnoted(d *damage, notes []Note) (added []Note) {
+	devices, err := strayDevices(l.World, stepsOf(notes))
+	if err != nil {
+		l.Host.Notice(l.World.Job, "list the RDMA devices in the job's namespace: %s", err)
+	}
+	for _, s := range append(devices, d.added(notes)...) {
+		added = append(added, Note{Step: s})
+	}
+	return added
+}
+
+// added returns the steps that a lease has as a whole, as far as no note is about them: their undo needs none.
+func (d *damage) added(notes []Note) (added []step.Step) {
+	for _, s := range []step.Step{&network.Overlay{}, &step.Devices{}, &step.Namespace{}, &step.Claim{}} {
+		if !has(notes, node.ID{}, s.Kind()) {
+			added = append(added, s)
+		}
+	}
+	if d.uplink != nil && !has(notes, node.ID{}, "uplink") {
+		added = append(added, d.uplink)
+	}
+	for _, c := range d.claims {
+		if c.HCA.IsSlot() && !has(notes, c.HCA, "child") {
+			added = append(added, &step.Child{Of: c.HCA, Name: "the interfaces of slots"})
+		}
+	}
+	return added
+}
+
+// unmoved returns the moves of interfaces whose settings are still to be undone, as far as none of all notes is about
+// them: settings are for an interface that is home.
+func unmoved(notes, all []Note) (added []Note) {
+	for _, s := range notes {
+		had, is := s.Step.(*step.Settings)
+		moved := func(o Note) bool { m, is := o.Step.(*step.Link); return is && m.Interface == had.Interface }
+		if is && !slices.ContainsFunc(all, moved) {
+			added = append(added, Note{Step: &step.Link{Of: had.Of, Port: had.Port, Interface: had.Interface, Name: netlink.Name(had.Settings.Name)}})
+		}
+	}
+	return added
+}
+
+// strayDevices returns the RDMA devices in the job's namespace that no step is about, each as the step whose undo brings
+// it home.
+func strayDevices(w *world.World, steps []step.Step) (strays []step.Step, err error) {
+	err = inJob(w, func(v *scan.View) error {
+		devices, err := rdmaDevices(v)
+		for _, d := range devices {
+			noted := func(s step.Step) bool { r, is := s.(*step.RDMA); return is && r.ID == d.ID }
+			if !slices.ContainsFunc(steps, noted) {
+				strays = append(strays, &step.RDMA{ID: d.ID, Name: netlink.Name(d.Name)})
+			}
+		}
+		return err
+	})
+	return strays, err
+}
+
+// bringStraysHome brings home interfaces of hardware in the job's namespace that no note is about, under their present
+// names. It comes after all that notes know of.
+func (l *Lease) bringStraysHome() (failed []error) {
+	var strays []Note
+	err := inJob(l.World, func(v *scan.View) error {
+		list, err := v.Link.List()
+		for _, i := range list {
+			hardware := i.ID.Kind == "" || i.ID.Kind == "ipoib"
+			if hardware && !i.Loopback {
+				strays = append(strays, Note{Step: &step.Link{Interface: i.ID, Name: netlink.Name(i.Name)}})
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return []error{err}
+	}
+	for _, s := range strays {
+		failed = append(failed, l.undo(s)...)
+	}
+	return failed
+}
+
+// doubt keeps the HCAs of a damaged lease from later jobs.
+func (l *Lease) doubt(d *damage) {
+	for _, c := range d.claims {
+		if _, away := l.World.Away[c.HCA]; !away && !l.World.Gone[world.Piece{HCA: c.HCA}] {
+			l.World.Away[c.HCA] = d.reason()
+		}
+	}
+}
+
+// reason says why no job gets an HCA of the lease.
+func (d *damage) reason() string { return fmt.Sprintf("%s: %s", ErrDamaged, strings.Join(d.why, ", ")) }
+
+// quarantines says to a person which HCAs no job gets, and why.
+func (d *damage) quarantines(away map[node.ID]string) string {
+	var what []string
+	for id, reason := range away {
+		name := id.String()
+		if i := slices.IndexFunc(d.claims, func(c table.Claim) bool { return c.HCA == id }); i >= 0 {
+			name = cmp.Or(d.claims[i].Name, name)
+		}
+		what = append(what, fmt.Sprintf("%s is quarantined: %s", name, strings.TrimPrefix(reason, ErrDamaged.Error()+": ")))
+	}
+	slices.Sort(what)
+	return strings.Join(what, "; ")
+}
+
+// setAside ends a damaged lease after everything is undone that can be, and keeps its journal for a
+// person.
+func (l *Lease) setAside(d *damage) error {
+	if len(l.World.Away) == 0 {
+		l.Host.Notice(l.World.Job, "%s: the lease has no HCA", d.reason())
+		return l.World.Dir.Remove()
+	}
+	path := filepath.Join(l.Host.State.Damaged(), fmt.Sprintf("job-%d-%s.journal", l.World.Job, l.Host.Now().UTC().Format("20060102T150405.000")))
+	err := l.keepAs(path, l.World.Dir.Journal())
+	do := "GN216 see whether the HCA is as it should be, by what can be read of " + path + ", then run: gresnet release HCA"
+	if errors.Is(err, fs.ErrNotExist) {
+		err, do = nil, "GN225 see whether the HCA is as it should be, then run: gresnet release HCA"
+	}
+	if err == nil {
+		err = l.World.Dir.Remove()
+	}
+	if err != nil {
+		return remains(err)
+	}
+	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, l.World.Job, d.quarantines(l.World.Away))
+	return remains(hint.With(err, do))
+}
+
+// keepAs keeps a file or the folder of a lease that ends, and says in the node table that no lease has its claims
+// any more.
+func (l *Lease) keepAs(path, file string) error {
+	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error {
+		for i, c := range t.Claims {
+			t.Claims[i].Doubt = c.Doubt || c.Job == l.World.Job && c.Run == l.World.Run
+		}
+		return nil
+	})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = os.Rename(file, path)
+	}
+	if err != nil {
+		return remains(l.Host.State.Fault(err))
+	}
+	return nil
+}

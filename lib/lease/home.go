@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"errors"
+	"slices"
+
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
+)
+
+// bringHome brings home all parts of the node's own, and then looks at them again when udev is
+// idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
+// make its interface anew.
+func (l *Lease) bringHome(notes []Note) []error {
+	if len(notes) == 0 {
+		return nil
+	}
+	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
+	steps, up := stepsOf(notes), firstOfRank(notes, step.AllUp)
+	for i := 0; i < len(steps); {
+		if i == up {
+			h.finish()
+		}
+		now := steps[i:]
+		h.await(h.moving.before(now[0]))
+		i += h.undo(now)
+	}
+	h.finish()
+	return append(h.failed, l.lookAgain(notes)...)
+}
+
+// homecoming says how far an unwinding is with bringing HCAs home.
+type homecoming struct {
+	lease  *Lease
+	moving flight
+	stuck  map[node.ID]bool // HCAs that do not come home
+	failed []error
+}
+
+// undo undoes the first of some steps, or leaves moves in flight that begin with it. It returns how many these are.
+func (h *homecoming) undo(steps []step.Step) (n int) {
+	// A move of an RDMA device that fails may still go on, and no move of its interface may
+	// overlap with it.
+	skip := func(s step.Step) bool { return h.stuck[s.HCA()] || h.lease.World.Gone[pieceOf(s)] }
+	if skip(steps[0]) {
+		return 1
+	}
+	if n := slices.IndexFunc(steps, skip); n > 0 {
+		steps = steps[:n]
+	}
+	moving, err := h.lease.begin(undo, steps)
+	if len(moving) == 0 {
+		h.record(steps[0], err)
+	}
+	h.moving = append(h.moving, moving...)
+	return max(1, len(moving))
+}
+
+// await waits for moves.
+func (h *homecoming) await(some flight) {
+	for _, m := range some {
+		h.record(m.RDMA, m.end())
+	}
+}
+
+// finish does what the steps left to do when all interfaces are up.
+func (h *homecoming) finish() {
+	h.await(h.moving.all())
+	for s, err := range h.lease.finish() {
+		h.record(s, err)
+	}
+}
+
+// record records how an undo ended. An HCA counts as home although another
+// has its name, or its settings do not come back: then the unwinding still gives its device nodes their access.
+func (h *homecoming) record(s world.Deed, err error) {
+	errs := h.lease.failure(s, err)
+	h.failed = append(h.failed, errs...)
+	_, settings := s.(*step.Settings)
+	if len(errs) > 0 && !settings && !errors.Is(errs[0], link.ErrNameTaken) && !errors.Is(errs[0], rdma.ErrNameTaken) {
+		h.stuck[s.HCA()] = true
+	}
+}
+
+// lookAgain waits for udev, verifies all that is home, and strikes it.
+func (l *Lease) lookAgain(notes []Note) (failed []error) {
+	waited := l.Host.Time("wait for udev")
+	if err := l.World.AwaitUdev(l.World.Udev); err != nil {
+		failed = append(failed, err)
+	}
+	waited()
+	err := l.World.OnHost(func(v *scan.View) error {
+		return v.Link.Once(func() error {
+			v.Link.About(interfaces(v, notes)...)
+			failed = append(failed, l.verify(notes)...)
+			return nil
+		})
+	})
+	if err != nil {
+		return append(failed, err) // nothing is verified, so nothing is struck
+	}
+	for _, s := range notes {
+		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[pieceOf(s.Step)] {
+			l.markUndone(s)
+			l.tellTraffic(s)
+		}
+	}
+	return failed
+}
+
+// interfaces returns the indices of the interfaces whose settings a lease has, as far as they were seen.
+func interfaces(v *scan.View, notes []Note) (indices []int) {
+	for _, s := range notes {
+		settings, is := s.Step.(*step.Settings)
+		if !is {
+			continue
+		}
+		if index, seen := v.Seen(settings.Interface); seen {
+			indices = append(indices, index)
+		}
+	}
+	return indices
+}
+
+// verify looks again at all that is home.
+func (l *Lease) verify(notes []Note) (failed []error) {
+	for _, s := range notes {
+		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[pieceOf(s.Step)] {
+			continue
+		}
+		if v, is := s.Step.(step.Verifier); is {
+			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, func() error { return hint.Join(v.Verify(l.World), l.faults(s.Step)) }))...)
+		}
+	}
+	return failed
+}

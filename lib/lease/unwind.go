@@ -1,0 +1,323 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
+	"gresnet/lib/base/poll"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/udev"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
+	"gresnet/lib/network"
+)
+
+// Unwind undoes all notes of the journal that are not struck, in the order of the kinds of steps,
+// and removes the lease. If it cannot undo a step, it keeps the HCA from later jobs, and keeps the
+// namespace and the journal; it brings the other HCAs home all the same.
+func (l *Lease) Unwind() error {
+	// A prolog that ran out of time still has to undo what it did.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.World.Context), l.UndoTime())
+	defer cancel()
+	l.World.Context = ctx
+	if err := l.World.Dir.End(); err != nil {
+		return remains(err)
+	}
+	defer l.watchUdev()()
+	notes, damaged := l.left()
+	l.startOver()
+	failed := l.undoAll(notes, damaged)
+	l.Host.TellQuarantines(l.World.Job, l.World.Away)
+	if len(failed) > 0 {
+		return remaining(failed)
+	}
+	if damaged != nil {
+		if err := l.setAside(damaged); err != nil {
+			return err
+		}
+		return l.lostAny()
+	}
+	if len(l.World.Gone) > 0 {
+		return l.keepLost()
+	}
+	if err := l.World.Dir.Remove(); err != nil {
+		return remains(err)
+	}
+	l.Host.Tell(event.LeaseReturned, l.World.Job, "the lease is given back")
+	logUsers(l.Host, l.World.Job, hcasOf(notes))
+	return nil
+}
+
+// startOver forgets what an earlier unwinding found out, and the waits of a prolog that fails.
+func (l *Lease) startOver() {
+	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
+	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
+	l.World.Away, l.World.Gone = map[node.ID]string{}, map[world.Piece]bool{}
+}
+
+// undoAll removes what was made for the job, brings the node's own parts home, and then removes the
+// lease's device nodes and namespace. Last it frees the claims: until then the HCAs are the job's.
+func (l *Lease) undoAll(notes []Note, damaged *damage) []error {
+	homeFrom, placesFrom, claimsFrom := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome), firstOfRank(notes, step.Rank(new(step.Claim)))
+
+	if err := l.World.CloseNodes(); err != nil {
+		return []error{err}
+	}
+	traffic := l.beginTraffic(notes)
+	failed := l.remove(notes[:homeFrom])
+	l.carried = traffic.End()
+
+	failed = append(failed, l.bringHome(notes[homeFrom:placesFrom])...)
+	if damaged != nil || l.passed {
+		failed = append(failed, l.bringStraysHome()...)
+	}
+	if damaged != nil {
+		l.doubt(damaged)
+	}
+	l.quarantineLost()
+
+	if len(failed) == 0 { // else something that is not home may be in there
+		failed = l.removePlaces(notes[placesFrom:claimsFrom])
+	}
+	all := len(failed) == 0 && damaged == nil && len(l.World.Gone) == 0
+	return append(failed, l.free(notes[claimsFrom:], all)...)
+}
+
+// removePlaces removes the lease's device nodes and namespace, up to the first that stays.
+func (l *Lease) removePlaces(notes []Note) []error {
+	for _, s := range notes {
+		if failed := l.undo(s); len(failed) > 0 {
+			return failed
+		}
+		l.markUndone(s)
+	}
+	return nil
+}
+
+// free frees claims, but for what the journal still says to be away. all says that everything is undone.
+func (l *Lease) free(claims []Note, all bool) (failed []error) {
+	for _, s := range claims {
+		if all && len(failed) == 0 {
+			l.shorten(s)
+		}
+		failed = append(failed, l.quarantineNotStruck()...)
+		failed = append(failed, l.undo(s)...)
+	}
+	return failed
+}
+
+// lostAny returns an error that says what the node lost, if it lost anything.
+func (l *Lease) lostAny() error {
+	if len(l.lost) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%w: the node does not have %s any more", ErrLost, strings.Join(l.lost, ", "))
+	return remains(hint.With(err, "GN451 see in the kernel's log why the driver let go of it; when it is back, the next prolog, epilog or sweep gives it its settings, and until then no job has it"))
+}
+
+// remove removes what was made for the job and is not the node's own.
+func (l *Lease) remove(notes []Note) (failed []error) {
+	for _, s := range notes {
+		errs := l.undo(s)
+		if len(errs) == 0 {
+			l.markUndone(s)
+		}
+		if _, is := s.Step.(*network.Uplink); is {
+			l.World.UplinkLeft = len(errs) > 0
+		}
+		failed = append(failed, errs...)
+	}
+	return failed
+}
+
+func (l *Lease) undo(s Note) []error {
+	return l.failure(s.Step, l.timed(undo, s.Step, func() error { return s.Undo(l.World) }))
+}
+
+// markUndone strikes a note in the journal: the step need never be undone again. If /run is full
+// and it cannot, the next unwinding, if there is one, looks again.
+func (l *Lease) markUndone(s Note) {
+	if s.Struck || s.Number == 0 {
+		return
+	}
+	if err := l.write(func() error { return l.Journal.Strike(s.Number) }); err != nil {
+		l.Host.Notice(l.World.Job, "%s", err)
+		if l.notStruck == nil {
+			l.notStruck = map[node.ID]error{}
+		}
+		l.notStruck[s.HCA()] = err
+	}
+}
+
+// quarantineNotStruck keeps from later jobs the HCAs that are home although the journal still gives
+// them to this lease. If they were free, another job could claim them, and the next unwinding would
+// look for them everywhere and take them from that job.
+func (l *Lease) quarantineNotStruck() (failed []error) {
+	for id, err := range l.notStruck {
+		if _, away := l.World.Away[id]; away || id == (node.ID{}) {
+			continue
+		}
+		err = fmt.Errorf("free HCA %s: the journal still says that the job has it: %w", id, err)
+		l.World.Away[id] = err.Error()
+		failed = append(failed, hint.With(err, "GN219 make room in /run, and run gresnet sweep"))
+	}
+	return failed
+}
+
+// shorten cuts the journal back to the claim, when nothing else of the lease is left: no strike that
+// was lost on a full /run matters any more.
+func (l *Lease) shorten(claim Note) {
+	if err := l.Journal.Shorten(claim.Number); err != nil {
+		l.Host.Notice(l.World.Job, "%s", err)
+		return
+	}
+	l.notStruck = nil
+}
+
+// failure keeps the HCA of a step that failed from later jobs, or records that the node lost it.
+func (l *Lease) failure(s world.Deed, err error) []error {
+	if err == nil {
+		return nil
+	}
+	if leave := (step.LeaveError{}); errors.As(err, &leave) {
+		l.Host.Log(event.Event{Kind: event.Remark, Job: l.World.Job, Warning: err.Error(), ID: hint.ID(err)})
+		if leave.Fault == config.FaultNode {
+			l.Complaint = err
+		}
+		return nil
+	}
+	if errors.Is(err, world.ErrGone) {
+		piece := pieceOf(s)
+		l.World.Gone[piece] = true
+		warning, what := err.Error(), "RDMA device "+s.Object()
+		if piece.Interface != (link.ID{}) {
+			what = s.Object() + " with its settings"
+		}
+		l.lost = append(l.lost, what)
+		l.Host.Log(event.Event{Kind: event.Remark, Job: l.World.Job, HCA: s.HCA().String(), Warning: warning})
+		return nil
+	}
+	if _, known := l.World.Away[s.HCA()]; !known && s.HCA() != (node.ID{}) {
+		l.World.Away[s.HCA()] = err.Error()
+	}
+	return []error{err}
+}
+
+// peers returns the HCAs that another lease has by now, by the node table. This lease brought them
+// home and freed them, even if its journal does not say so: a lost strike must not take them from
+// the other lease. HCAs in this job's namespace are not the other lease's, whatever the table says.
+func (l *Lease) peers(all []Note) map[node.ID]bool {
+	t, err := l.World.Table.Read()
+	if err != nil {
+		l.Host.Notice(l.World.Job, "%s", err)
+	}
+	others := map[node.ID]bool{}
+	for _, c := range t.Claims {
+		if c.Job != 0 && (c.Job != l.World.Job || c.Run != l.World.Run) {
+			others[c.HCA] = true
+		}
+	}
+	if !slices.ContainsFunc(all, func(s Note) bool { return others[s.HCA()] }) {
+		return others
+	}
+	here, err := hcasInside(l.World, stepsOf(all))
+	if err != nil {
+		l.Host.Notice(l.World.Job, "list what is in the job's namespace: %s", err)
+	}
+	for _, id := range here {
+		delete(others, id)
+	}
+	return others
+}
+
+// left returns the notes that are not struck, in the order in which the unwinding undoes them. If
+// the journal is damaged, it adds what needs no note.
+func (l *Lease) left() ([]Note, *damage) {
+	all, why := decode(l.Journal)
+	others := l.peers(all)
+	d := l.damaged(all, why, others)
+	l.passed = slices.ContainsFunc(all, func(s Note) bool { return !s.Struck && others[s.HCA()] })
+	notes := slices.DeleteFunc(slices.Clone(all), func(s Note) bool { return s.Struck || others[s.HCA()] })
+	if d != nil {
+		notes = slices.Concat(l.unnoted(d, all), notes, unmoved(notes, all))
+	}
+	sortForUndo(notes)
+	return notes, d
+}
+
+// watchUdev begins to hear udev's events. If it cannot, the unwinding waits until udev has nothing
+// at all to do.
+func (l *Lease) watchUdev() (end func()) {
+	watch, err := udev.Open("/run")
+	if err != nil {
+		l.World.Notice("%s", err)
+		return func() {}
+	}
+	l.World.Udev = watch
+	return func() {
+		l.World.Udev = nil
+		watch.Close()
+	}
+}
+
+// logUsers logs which HCAs of a lease that has ended no later job gets yet: a process uses them.
+func logUsers(n *host.Host, job uint32, hcas []node.ID) {
+	u, err := n.Users()
+	if err != nil {
+		n.Notice(job, "%s", err)
+		return
+	}
+	defer u.Close()
+	t, err := n.Table().Read()
+	if err != nil {
+		n.Notice(job, "%s", err)
+		return
+	}
+	used := map[node.ID]string{}
+	free := t.Unclaimed(slices.Clone(hcas))
+	for _, id := range hcas {
+		if !slices.Contains(free, id) {
+			continue // another job has it by now
+		}
+		if by := u.Of(id); by != "" {
+			used[id] = gres.Holder{User: by}.String()
+		}
+	}
+	if u.Err != nil {
+		n.Notice(job, "%s", u.Err)
+	}
+	n.TellQuarantines(job, used)
+}
+
+// GiveUp strikes all notes about an HCA that is at home.
+func (l *Lease) GiveUp(id node.ID) error {
+	notes, _ := l.left()
+	notes = slices.DeleteFunc(notes, func(s Note) bool { return s.HCA() != id })
+	for _, s := range notes {
+		if err := isHome(l.World, s.Step); err != nil {
+			return err
+		}
+	}
+	for _, s := range notes {
+		l.markUndone(s)
+	}
+	return nil
+}
+
+// Failed unwinds a lease that could not be completed.
+func (l *Lease) Failed(cause error) error {
+	l.unused = true
+	if err := l.Unwind(); err != nil {
+		return fmt.Errorf("%w; then %w", cause, err)
+	}
+	return cause
+}

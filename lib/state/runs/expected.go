@@ -1,0 +1,77 @@
+package runs
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"gresnet/lib/state"
+)
+
+// Every stands for all jobs.
+const Every = "*"
+
+// Lasting is where setup says for all boots what Expected says for one (spank/absent.c reads both).
+const Lasting = "/var/lib/gresnet/setup/expected"
+
+// maxExpected is what the plugin reads of a list (spank/sign.h, SIGN_SIZE).
+const maxExpected = 1023
+
+// words returns a list that the plugin can read whole. One too long stands for all jobs.
+func words(gres []string) string {
+	if text := strings.Join(gres, ","); len(text) <= maxExpected {
+		return text
+	}
+	return Every
+}
+
+// Expect says that each job of this node leaves a sign, and that a job which asks for one of these GRES fails
+// without its sign; Every stands for all jobs. The time of the link says since when. A list that changes
+// keeps the time: prologs leave signs whatever the list says, so a change is about no job that has begun.
+func Expect(d state.Dir, gres []string, since time.Time) error {
+	return expect(d.Expected(), d.MakeSigns, gres, since)
+}
+
+// ExpectForGood says so for all boots, in the name Lasting or one like it, whose folder is there.
+func ExpectForGood(name string, gres []string, since time.Time) error {
+	return expect(name, func() error { return nil }, gres, since)
+}
+
+func expect(name string, folder func() error, gres []string, since time.Time) error {
+	want := words(gres)
+	if have, at, ok := target(name); ok {
+		if have == want {
+			return nil
+		}
+		since = at
+	}
+	if err := link(folder, want, name, since); err != nil {
+		return fmt.Errorf("say that jobs leave signs: %w", err)
+	}
+	return nil
+}
+
+// Since returns from when on jobs are held to signs that nobody was held to before: since a job
+// began, whose prolog this is, or since setup, whichever is earlier; a job without a start, or none,
+// counts from now on.
+func Since(lasting string, start time.Time) time.Time {
+	now := time.Now()
+	if info, err := os.Lstat(lasting); err == nil && info.ModTime().Before(now) {
+		now = info.ModTime()
+	}
+	if !start.IsZero() && start.Before(now) {
+		return start
+	}
+	return now
+}
+
+// Forget ends what Expect and ExpectForGood say.
+func Forget(names ...string) error {
+	for _, name := range names {
+		if err := state.Remove(name); err != nil {
+			return fmt.Errorf("say that jobs leave no signs: %w", err)
+		}
+	}
+	return nil
+}
