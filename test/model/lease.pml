@@ -301,8 +301,7 @@ giveUp:
 		fi
 	};
 
-	/* func: lib/lease endRemoved
-	 * func: lib/lease distrust
+	/* func: lib/lease openHeadless
 	 * Only a person who removes a lease leaves claims without one. */
 abandoned:
 	atomic {

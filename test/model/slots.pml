@@ -196,7 +196,7 @@ remove:
 	atomic { lease[j].there = false; goto done };
 
 	/* func: lib/lease Lease.setAside
-	 * func: lib/lease distrust */
+	 * func: lib/lease damage.quarantines */
 damage:
 	atomic {
 		TELL("sets its damaged lease aside\n");

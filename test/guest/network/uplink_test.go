@@ -191,37 +191,6 @@ func TestAMacvlanIsShownAndUndone(t *testing.T) {
 	vm.Same(t, before)
 }
 
-// former makes a job's macvlan an ipvlan, as an older prolog made and noted it. A job of root's has put
-// it into the node's namespace.
-const former = `
-cd /run/gresnet/jobs/900070
-index=$(nsenter --net=netns ip -o link show dev uplink0 | cut -d : -f 1)
-nsenter --net=netns ip link del uplink0
-ip link add up70 index $index link eth0 type ipvlan
-python3 -c '
-import zlib
-text = b""
-for line in open("journal", "rb"):
-	note = line[9:-1].replace(b"\"type\":\"macvlan\"", b"\"type\":\"ipvlan\"")
-	text += b"%08x %s\n" % (zlib.crc32(note), note)
-open("journal", "wb").write(text)'
-grep -c "type.*ipvlan" journal
-`
-
-func TestAnUplinkThatAnOlderPrologMadeOfAnIpvlanIsRemoved(t *testing.T) {
-	vm.Needs(t, vm.Either, vm.Short)
-	names := vm.HCAsWithGPUs(t)
-	before := vm.Picture(t)
-	gpus := strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig)
-	vm.WriteConfig(t, gpus+macvlan)
-	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0"
-	vm.Must(t, "prolog", job)
-	vm.Run(t, former)
-	vm.WriteConfig(t, gpus)
-	vm.Must(t, "epilog", job)
-	vm.Same(t, before)
-}
-
 func TestMpirunInABatchScriptHasItsWholeWorld(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.NeedMPI(t)
