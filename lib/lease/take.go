@@ -33,13 +33,19 @@ import (
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
 	err := n.takeInTime(ctx, j)
-	if err == nil || errors.Is(err, ErrRemains) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, ErrRemains) || errors.As(err, new(punctualError)) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.Undo/2)
 	defer cancel()
 	return n.afterLeftovers(ctx, j, func() error { return n.refuse(ctx, j, tooSlow(j, err)) })
 }
+
+// punctualError is a failure before the prolog's time was over. What failed is the node's fault, though the time ended
+// while the lease was undone.
+type punctualError struct{ error }
+
+func (e punctualError) Unwrap() error { return e.error }
 
 // takeInTime does what Take does, and fails if the time is over.
 func (n *Host) takeInTime(ctx context.Context, j job.Job) error {
@@ -189,8 +195,13 @@ func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (pas
 	}
 	defer l.Close()
 	defer func() {
-		if err != nil {
-			err = l.Failed(err)
+		if err == nil {
+			return
+		}
+		punctual := ctx.Err() == nil
+		err = l.Failed(err)
+		if punctual {
+			err = punctualError{err}
 		}
 	}()
 
