@@ -1,4 +1,4 @@
-// Package ports gives jobs the address of their node, and blocks of its ports. Four BPF programs, the same for all jobs
+// Package ports gives jobs the address of their node, and blocks of its ports. Five BPF programs, the same for all jobs
 // of a node, tell packets apart by their ports (ports.c). They translate no port, and the kernel tracks no connection
 // of a job's.
 //

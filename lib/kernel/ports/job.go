@@ -54,12 +54,17 @@ type Job struct {
 	User    uint32                    // whose processes on the node call the job
 	Aliases map[netip.Addr]netip.Addr // by the address of each of the job's nodes: where the job sees its processes
 	Whole   bool                      // it also gets what comes for any port that nobody has
+	Dropped uint64                    // how many packets it sent from ports that are not its own
 }
 
-// Confine has from_job judge what comes by the node's end of a veth. Do it before the veth is up. The filter goes with
+// Confine has programs judge what goes by the node's end of a veth. Do it before the veth is up. The filters go with
 // the veth.
 func (n Node) Confine(veth int) error {
-	return n.attach(hook{veth, netlink.HANDLE_MIN_INGRESS, fromJob})
+	err := n.attach(hook{veth, netlink.HANDLE_MIN_INGRESS, fromJob})
+	if err == nil {
+		err = n.attach(hook{veth, netlink.HANDLE_MIN_EGRESS, toJob})
+	}
+	return err
 }
 
 // Admit gives a job its block.
@@ -143,7 +148,7 @@ func (n Node) Jobs() (list []Job, err error) {
 				return nil, err
 			}
 			list = append(list, Job{
-				ID: v.ID, Veth: int(veth), MAC: v.MAC[:], Address: v.Address.addr(), User: v.User, Block: Block{int(v.First), int(v.Last)},
+				ID: v.ID, Veth: int(veth), MAC: v.MAC[:], Address: v.Address.addr(), User: v.User, Block: Block{int(v.First), int(v.Last)}, Dropped: v.Dropped,
 			})
 		}
 		return list, err

@@ -31,6 +31,7 @@ type (
 	node struct {
 		Uplink, SlurmUser, Whole uint32
 		First, Last              uint16 // ephemeral
+		SrunFirst, SrunLast      uint16
 	}
 	job struct {
 		Address     address
@@ -40,6 +41,7 @@ type (
 		MAC         [6]byte
 		Whole       bool // it has all ports that nobody has, unless a later job has them
 		_           byte
+		Dropped     uint64
 	}
 	uplink struct {
 		Address address
@@ -88,8 +90,8 @@ type Node struct {
 	Pins string // a folder on a BPF file system
 }
 
-// Of returns the node's own.
-func Of() Node { return Node{Pins: "/sys/fs/bpf/gresnet/ports"} }
+// In returns the one below a folder of a BPF file system.
+func In(pins string) Node { return Node{Pins: filepath.Join(pins, "ports")} }
 
 func (n Node) open(name string) (bpf.Map, error) { return bpf.OpenMap(filepath.Join(n.Pins, name)) }
 

@@ -24,6 +24,7 @@ type Settings struct {
 	Denied    []netip.Prefix // where no job sends
 	SlurmUser uint32
 	Ephemeral Block // of the node's own programs
+	Srun      Block // where slurm.conf has each srun listen, or zero
 }
 
 // Uplink is an interface by which a node reaches others.
@@ -42,6 +43,7 @@ type Before struct {
 
 const (
 	fromJob  = "from_job"
+	toJob    = "to_job"
 	fromWire = "from_wire"
 	fromOwn  = "from_own"
 	ownOut   = "own_out"
@@ -127,6 +129,25 @@ func (n Node) Attach(s Settings) error {
 	return write(acceptLocal(first.Attrs().Name), "1")
 }
 
+// Try returns an error if Attach would not do, for a reason that the interfaces are.
+func Try(s Settings) error {
+	lo, err := loopback()
+	if err != nil {
+		return err
+	}
+	for _, h := range s.hooks(lo) {
+		if err := alone(h); err != nil {
+			return err
+		}
+	}
+	for _, u := range s.Uplinks {
+		if _, err := headerOf(u.Index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tell tells the programs what the node has.
 func (n Node) tell(s Settings) error {
 	uplinks, locals, services := map[uint32]uplink{}, map[address]uint8{}, map[uint16]uint8{}
@@ -148,6 +169,7 @@ func (n Node) tell(s Settings) error {
 	err := n.changeNode(func(v *node) {
 		v.Uplink, v.SlurmUser = uint32(s.Uplinks[0].Index), s.SlurmUser
 		v.First, v.Last = uint16(s.Ephemeral.First), uint16(s.Ephemeral.Last)
+		v.SrunFirst, v.SrunLast = uint16(s.Srun.First), uint16(s.Srun.Last)
 	})
 	for _, write := range []func() error{
 		func() error { return settle(n, "locals", locals) },

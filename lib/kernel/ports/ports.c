@@ -5,6 +5,7 @@
 // They keep no connections.
 //
 //   from_job   ingress of the node's end of a job's veth: what the job sends
+//   to_job     egress of that end: what from_own has judged, and nothing else
 //   from_wire  ingress of each uplink of the node: what comes for jobs
 //   from_own   egress of lo: what the node sends to itself at a job's port
 //   own_out    egress of each uplink: nobody on the node sends from a job's port
@@ -40,12 +41,14 @@ struct node {
 	__u32 slurm_uid;
 	__u32 whole; // the veth of the job that has all ports that nobody has; 0: no job has
 	__u16 ephemeral_first, ephemeral_last;
+	__u16 srun_first, srun_last; // where slurm.conf has each srun listen, or zero
 };
 struct job {
 	__u32 addr, uid;
 	__u16 first, last;
 	__u32 id;
 	__u8 mac[6], pad[2];
+	__u64 dropped; // packets that it sent from ports that are not its own
 };
 struct uplink {
 	__u32 addr;
@@ -137,7 +140,9 @@ static __always_inline _Bool is_jobs(struct node *n, __u16 port)
 // is_spare tells whether a job with the node to itself can have a port beside its block.
 static __always_inline _Bool is_spare(struct node *n, __u16 port)
 {
-	return !is_service(port) && !is_jobs(n, port) && !is_ephemeral(n, port);
+	if (is_service(port))
+		return 0;
+	return (port >= n->srun_first && port <= n->srun_last) || (!is_jobs(n, port) && !is_ephemeral(n, port));
 }
 
 static __always_inline long load(struct __sk_buff *skb, __u32 at, void *to, __u32 size)
@@ -295,6 +300,17 @@ static __always_inline _Bool answers_own(struct __sk_buff *skb, struct node *n, 
 	return (port >= j->first && port <= j->last) || (n->whole == veth && is_spare(n, port));
 }
 
+// may_answer tells whether a job may send to a process of one of its nodes. Of a datagram nobody knows whether it is an
+// answer. So only a job that has the node to itself sends some, to other nodes.
+static __always_inline _Bool may_answer(struct node *n, __u32 veth, struct packet *p, __u32 to)
+{
+	if (p->later)
+		return p->proto == IPPROTO_UDP && n->whole == veth && !is_local(to);
+	if (p->proto == IPPROTO_UDP)
+		return n->whole == veth && is_spare(n, p->sport) && !is_local(to);
+	return p->proto == IPPROTO_TCP;
+}
+
 SEC("tc/from_job")
 int from_job(struct __sk_buff *skb)
 {
@@ -317,8 +333,10 @@ int from_job(struct __sk_buff *skb)
 	} else if (has_ports(&p)) {
 		if ((p.sport < j->first || p.sport > j->last) &&
 		    (n->whole != me || !is_spare(n, p.sport) ||
-		     is_nodes(skb, p.proto, p.daddr, p.dport, p.saddr, p.sport)))
+		     is_nodes(skb, p.proto, p.daddr, p.dport, p.saddr, p.sport))) {
+			__sync_fetch_and_add(&j->dropped, 1);
 			return drop(PORT);
+		}
 	} else if (p.proto == IPPROTO_ICMP && p.type == 8) {
 		remember(p.daddr, p.sport, ECHO, 0, me);
 	} else if (p.proto != IPPROTO_ICMP || p.type != 3 || !answers_own(skb, n, me, j)) {
@@ -326,7 +344,7 @@ int from_job(struct __sk_buff *skb)
 	}
 	if (bpf_ntohl(p.daddr) >> 16 == ALIASES) { // what answers a process of one of the job's nodes
 		to = alias_of(me, p.daddr);
-		if (!to || p.proto != IPPROTO_TCP || p.later || p.syn)
+		if (!to || p.syn || !may_answer(n, me, &p, to))
 			return drop(TARGET);
 		rewrite(skb, &p, ETH_HLEN, DADDR, p.daddr, to);
 		p.daddr = to;
@@ -398,7 +416,7 @@ int from_wire(struct __sk_buff *skb)
 		if (!to && n->whole && is_spare(n, p.dport) &&
 		    !is_nodes(skb, p.proto, p.saddr, p.sport, p.daddr, p.dport))
 			to = n->whole;
-		if (to && p.proto == IPPROTO_TCP && !is_service(p.sport))
+		if (to && (p.proto == IPPROTO_TCP || !job_at(p.dport)) && !is_service(p.sport))
 			as = alias_of(to, p.saddr); // a process of a node: the job takes its address for the job there
 	} else if (p.proto == IPPROTO_ICMP && p.type == 0) {
 		to = remembered(p.saddr, p.sport, ECHO, 0);
@@ -434,7 +452,7 @@ int from_own(struct __sk_buff *skb)
 	__u32 to = 0, as;
 	struct job *j;
 
-	if (!n || parse(skb, &p) || !is_local(p.daddr))
+	if (!n || parse(skb, &p) || !is_local(p.daddr) || bpf_ntohl(p.daddr) >> 24 == 127)
 		return TC_ACT_UNSPEC;
 	if (has_ports(&p)) {
 		if (job_at(p.sport))
@@ -464,7 +482,18 @@ int from_own(struct __sk_buff *skb)
 	if (p.more && !p.later)
 		remember(p.saddr, p.id, FRAGMENT, p.proto, to);
 	bpf_skb_store_bytes(skb, 0, &j->mac, sizeof(j->mac), 0);
+	skb->mark = MARK;
 	return bpf_redirect(to, 0);
+}
+
+// Any user can bind a socket to the job's end on the node, and send to all who listen there.
+SEC("tc/to_job")
+int to_job(struct __sk_buff *skb)
+{
+	if (skb->mark != MARK)
+		return drop(USER);
+	skb->mark = 0;
+	return TC_ACT_UNSPEC;
 }
 
 SEC("tc/own_out")
