@@ -26,6 +26,7 @@ import (
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease"
+	"gresnet/lib/slurm"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/runs"
@@ -49,8 +50,9 @@ What it writes for all hosts does nothing on a host without gresnet.
 
 It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the
 files back byte for byte, except those that somebody has changed since, and
-users the device nodes that gresnet has closed. While a job holds HCAs it
-changes nothing.
+users the device nodes that gresnet has closed. The scripts for Prolog and
+Epilog stay until slurmd is restarted: without them it drains the node. While
+a job holds HCAs it changes nothing.
 
 It does not guess. Where a line is about several nodes, or Prolog is the
 site's own and Slurm takes one (before 24.05), it changes nothing, and says
@@ -91,13 +93,19 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 		var err error
 		if c.Bool("undo") {
 			cfg := w.Lenient(c)
-			err = undoSetup(w, setupNode(w, c, cfg), c.String("config"))
+			err = undoSetup(w, setupNode(w, c, cfg), c.String("config"), c.Bool("restart"))
 			fmt.Fprint(w.Stdout, modeLeft(cfg.RDMA.Mode, w.Lenient(c).RDMA.Mode))
 		} else {
 			err = doSetup(w, c)
 		}
+		before := slurm.Daemons(os.DirFS("/"))
 		if err == nil && c.Bool("restart") {
 			err = restartSlurm(c.Context, w.Stdout)
+		}
+		after := slurm.Daemons(os.DirFS("/"))
+		calls := func(daemon string) bool { return slices.Contains(after, daemon) }
+		if err == nil && c.Bool("undo") && !slices.ContainsFunc(before, calls) {
+			err = undoScripts(w, setupNode(w, c, w.Lenient(c)))
 		}
 		return err
 	})
@@ -262,8 +270,8 @@ func modeLeft(before, after string) string {
 }
 
 // undoSetup gives the files back, and prints what a person must do to those that it leaves.
-func undoSetup(w *cli.World, node setup.Node, toml string) error {
-	undone, left, err := node.Undo()
+func undoSetup(w *cli.World, node setup.Node, toml string, restart bool) error {
+	undone, left, err := node.Undo(len(slurm.Daemons(os.DirFS("/"))) > 0)
 	for _, file := range undone {
 		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
 	}
@@ -289,10 +297,22 @@ func undoSetup(w *cli.World, node setup.Node, toml string) error {
 		return hint.With(fmt.Errorf("somebody else has changed since, and setup leaves as it is: %s", strings.Join(left, ", ")),
 			"GN295 take gresnet's lines out by hand; how each file was is in "+setup.Store)
 	}
-	if len(undone) == 0 {
+	called, err := node.Called()
+	if len(called) > 0 && !restart {
+		fmt.Fprintf(w.Stdout, "left until slurmd, which calls them, is restarted: %s; gresnet setup --undo --restart does both\n", strings.Join(called, ", "))
+	} else if len(undone) == 0 && len(called) == 0 {
 		fmt.Fprintln(w.Stdout, "nothing to undo")
 	}
-	return nil
+	return err
+}
+
+// undoScripts takes back the scripts that a slurmd called that has been restarted since.
+func undoScripts(w *cli.World, node setup.Node) error {
+	undone, _, err := node.Undo(false)
+	for _, file := range undone {
+		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
+	}
+	return err
 }
 
 // restartSlurm restarts Slurm's daemons of this host.

@@ -54,6 +54,8 @@ type record struct {
 	Entries []entry  `json:"entries"`
 	Dirs    []string `json:"dirs"` // that setup makes, outer ones first
 
+	Called []entry `json:"called,omitempty"` // scripts that undo has left for a slurmd that still calls them
+
 	Devices *devnode.Picture `json:"devices,omitempty"` // before the first run
 }
 
@@ -281,19 +283,23 @@ func (n Node) apply(e Edit, r record) error {
 
 // Undo gives back what setup changed, byte for byte, and says what it leaves: files that somebody
 // else has changed since. It gives users the device nodes back that gresnet has closed. While a job
-// has a lease it does nothing.
-func (n Node) Undo() (undone []string, left []string, err error) {
+// has a lease it does nothing. A slurmd that calls the scripts for Prolog and Epilog until it is restarted would
+// drain the node without them: with called they stay, until an Undo without it.
+func (n Node) Undo(called bool) (undone []string, left []string, err error) {
 	r, err := n.read()
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(r.Entries) == 0 {
-		return nil, nil, n.forget(r)
+		return n.undoScripts(r, called)
 	}
 	if n.Devices != nil {
 		if err := n.Devices.Idle(); err != nil {
 			return nil, nil, err
 		}
+	}
+	if r = r.called(); !called {
+		r.Entries, r.Called = append(r.Entries, r.Called...), nil
 	}
 	undone, kept, err := n.restoreAll(r)
 	if err == nil {
@@ -310,11 +316,46 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 	if err != nil {
 		return undone, left, err
 	}
-	if len(kept) > 0 {
+	if len(kept)+len(r.Called) > 0 {
 		// Who can open device nodes is the site's to say from now on: the next setup looks again.
-		return undone, left, n.write(record{Entries: kept, Dirs: r.Dirs})
+		return undone, left, n.write(record{Entries: kept, Dirs: r.Dirs, Called: r.Called})
 	}
 	return undone, left, n.forget(r)
+}
+
+// called returns the record with its scripts for Prolog and Epilog among those that slurmd calls.
+func (r record) called() record {
+	var others []entry
+	for _, o := range r.Entries {
+		if base := filepath.Base(o.Path); o.Before == absent && (base == filepath.Base(prolog) || base == filepath.Base(epilog)) {
+			r.Called = append(r.Called, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	r.Entries = others
+	return r
+}
+
+// undoScripts ends an undo that has left scripts, unless slurmd still calls them.
+func (n Node) undoScripts(r record, called bool) (undone, left []string, err error) {
+	if called && len(r.Called) > 0 {
+		return nil, nil, nil
+	}
+	undone, _, err = n.restoreAll(record{Entries: r.Called}) // one that somebody has changed stays: it is in no file of Slurm's
+	if err != nil {
+		return undone, nil, err
+	}
+	return undone, nil, n.forget(r)
+}
+
+// Called returns the scripts that undo has left for slurmd.
+func (n Node) Called() (files []string, err error) {
+	r, err := n.read()
+	for _, o := range r.Called {
+		files = append(files, o.Path)
+	}
+	return files, err
 }
 
 // ByHand returns what a person must do to a file that Undo has left: the lines to take out, after "- ", and to

@@ -223,7 +223,7 @@ func setUp(t *testing.T, n Node) {
 // undo takes all changes back. when is a run's number, say.
 func undo(t *testing.T, n Node, when any) {
 	t.Helper()
-	if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+	if _, left, err := n.Undo(false); err != nil || len(left) > 0 {
 		t.Fatalf("%v: undo leaves %v: %v", when, left, err)
 	}
 }
@@ -530,11 +530,45 @@ func TestWhileAJobHasALeaseNothingIsUndone(t *testing.T) {
 	setUp(t, n)
 	done := picture(t, root)
 	d.jobs = errors.New("these jobs hold HCAs of this node: 4711")
-	if undone, _, err := n.Undo(); !errors.Is(err, d.jobs) || len(undone) > 0 {
+	if undone, _, err := n.Undo(false); !errors.Is(err, d.jobs) || len(undone) > 0 {
 		t.Errorf("undone %v: %v", undone, err)
 	}
 	if changed := differ(done, picture(t, root)); changed != "" || d.undone {
 		t.Errorf("something was undone: %s", changed)
+	}
+}
+
+// A slurmd that runs calls them for the next job, and drains the node if they are gone.
+func TestUndoLeavesTheScriptsOfAnSlurmdThatRunsUntilTheNextUndo(t *testing.T) {
+	tree := base()
+	root := tree.lay(t, rand.New(rand.NewPCG(8, 8)))
+	before := picture(t, root)
+	n := Node{Root: root}
+	setUp(t, n)
+	scripts := []string{"/etc/slurm/gresnet-prolog", "/etc/slurm/gresnet-epilog"}
+	for range 2 {
+		if _, left, err := n.Undo(true); err != nil || len(left) > 0 {
+			t.Fatalf("undo leaves %q: %v", left, err)
+		}
+		for _, file := range scripts {
+			if _, err := os.Stat(n.at(file)); err != nil {
+				t.Errorf("slurmd calls what is gone: %v", err)
+			}
+		}
+		if called, err := n.Called(); err != nil || !slices.Equal(called, scripts) {
+			t.Errorf("it says of %q: %v", called, err)
+		}
+	}
+	if text, err := os.ReadFile(n.at("/etc/slurm/slurm.conf")); err != nil || strings.Contains(string(text), "gresnet") {
+		t.Errorf("slurm.conf is not as it was: %v\n%s", err, text)
+	}
+	setUp(t, n) // and back, with the scripts there
+	if _, _, err := n.Undo(true); err != nil {
+		t.Fatal(err)
+	}
+	undo(t, n, "after a restart")
+	if d := differ(before, picture(t, root)); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -553,7 +587,7 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		_, left, err := n.Undo()
+		_, left, err := n.Undo(false)
 		if err != nil || !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
 			t.Fatalf("left %v: %v", left, err)
 		}
@@ -598,7 +632,7 @@ func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
 			}
 		}
 		change(func(text string) string { return text + "PartitionName=newer Nodes=ALL\n" })
-		if _, left, err := n.Undo(); err != nil || !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
+		if _, left, err := n.Undo(false); err != nil || !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
 			t.Fatalf("left %v: %v", left, err)
 		}
 		lines, err := n.ByHand("/etc/slurm/slurm.conf")
@@ -606,7 +640,7 @@ func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, l := range lines {
-			if _, left, err := n.Undo(); err != nil || len(left) != 1 {
+			if _, left, err := n.Undo(false); err != nil || len(left) != 1 {
 				t.Fatalf("seed %d: before %q is done it leaves %v: %v", seed, l, left, err)
 			}
 			change(func(text string) string {
@@ -623,7 +657,7 @@ func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
 		if strings.Contains(string(text), "gresnet") || !strings.Contains(string(text), "PartitionName=new ") {
 			t.Errorf("seed %d: by %q the file becomes\n%s", seed, lines, text)
 		}
-		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+		if _, left, err := n.Undo(false); err != nil || len(left) > 0 {
 			t.Fatalf("seed %d: after %q it leaves %v: %v:\n%s", seed, lines, left, err, text)
 		}
 		if now, err := os.ReadFile(file); err != nil || string(now) != string(text) {
@@ -664,7 +698,7 @@ func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
 		if p := Mend(siteAt(root), n.Check); p.Changes() {
 			t.Fatalf("seed %d: mending again changes %+v", seed, p.Edits)
 		}
-		_, left, err := n.Undo()
+		_, left, err := n.Undo(false)
 		if err != nil || theirs != string(text)+"PartitionName=new Nodes=ALL\n" && !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
 			t.Fatalf("seed %d: left %v: %v", seed, left, err)
 		}
@@ -1004,13 +1038,13 @@ func TestASecondSetupNotesAnewWhoCanOpenDeviceNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, left, err := n.Undo(); err != nil || len(left) != 1 {
+	if _, left, err := n.Undo(false); err != nil || len(left) != 1 {
 		t.Fatalf("left %v: %v", left, err)
 	}
 	d.access = 0o660
 	setUp(t, n)
 	d.closed, d.access = true, 0o600
-	if _, _, err := n.Undo(); err != nil || d.access != 0o660 {
+	if _, _, err := n.Undo(false); err != nil || d.access != 0o660 {
 		t.Errorf("rdma_cm is %o, and was 660 before setup: %v", d.access, err)
 	}
 }
