@@ -10,7 +10,7 @@ import (
 )
 
 // Daemons returns the folders in /proc of the slurmds that run. Anybody can call a process slurmd:
-// Slurm's is root's, and its program has that name, too.
+// Slurm's is root's, and its program has that name, or one that begins so.
 func Daemons(root fs.FS) (dirs []string) {
 	names, err := fs.Glob(root, "proc/[0-9]*/comm")
 	if err != nil {
@@ -34,7 +34,8 @@ func isSlurmd(root fs.FS, dir string) bool {
 	if errors.Is(err, fs.ErrPermission) {
 		return true // who is not root is not told; that it is root's is known
 	}
-	return err == nil && strings.TrimSuffix(path.Base(exe), " (deleted)") == "slurmd"
+	name, _, _ := strings.Cut(strings.TrimSuffix(path.Base(exe), " (deleted)"), "-") // Debian's is slurmd-wlm
+	return err == nil && name == "slurmd"
 }
 
 // HardLimit returns a hard limit of a process, by its folder in /proc and the limit's name there.

@@ -450,6 +450,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		}, ""},
 		"a slurmd that may lock little": {slurmdMayLock("8388608              8388608"),
 			"warning  memlock: its tasks may lock 8388608 bytes of memory: RDMA programs fail to register what they need; gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it"},
+		"a slurmd of Debian's that may lock little": {func(s *check.Site) {
+			slurmdMayLock("8388608              8388608")(s)
+			s.Root.(fstest.MapFS)["proc/77/exe"] = &fstest.MapFile{Data: []byte("/usr/sbin/slurmd-wlm"), Mode: fs.ModeSymlink}
+		}, "warning  memlock: its tasks may lock 8388608 bytes of memory: RDMA programs fail to register what they need; gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it"},
 		"a slurmd that may lock all": {slurmdMayLock("8388608              unlimited"), ""},
 		"limits of whoever submits": {edit("etc/slurm/slurm.conf", "PropagateResourceLimitsExcept=MEMLOCK", "#"),
 			"warning  memlock: slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it; gresnet setup, or set PropagateResourceLimitsExcept=MEMLOCK"},
