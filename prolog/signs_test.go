@@ -197,7 +197,7 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoSignOfSuccessAndItsJobIsExpectedT
 	}
 }
 
-func TestAPrologThatDoesNotGetItsJobsLockFailsWhenItsTimeIsOver(t *testing.T) {
+func TestAPrologOfAJobThatAsksForNothingWaitsForNoLockOfItsJob(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root: it runs the prolog")
 	}
@@ -210,8 +210,18 @@ func TestAPrologThatDoesNotGetItsJobsLockFailsWhenItsTimeIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	// It asks for nothing, and looks under the lock at what an earlier run has left nevertheless.
-	if out, err := prologOf(t, d, "[slurm]\nsource = [\"gpu\"]\n[access]\nhost = \"open\"\n[deadline]\nprolog = \"10s\"\n").CombinedOutput(); err == nil || !strings.Contains(string(out), "lock job 4711") {
+	const asksGPUs = "[slurm]\nsource = [\"gpu\"]\n[access]\nhost = \"open\"\n"
+	if out, err := prologOf(t, d, asksGPUs+"[deadline]\nprolog = \"1h\"\n").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	// What an earlier run has left is looked after under the lock.
+	if err := os.MkdirAll(d.Notices(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.Notice(4711), []byte("it had fewer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := prologOf(t, d, asksGPUs+"[deadline]\nprolog = \"10s\"\n").CombinedOutput(); err == nil || !strings.Contains(string(out), "lock job 4711") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

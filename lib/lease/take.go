@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gresnet/lib/base/config"
@@ -52,11 +55,19 @@ func (n *Host) takeInTime(ctx context.Context, j job.Job) error {
 	if err := n.begin(ctx, j.Start); err != nil {
 		return err
 	}
+	asked := sync.OnceValues(func() (e entitlement, err error) { return n.ask(ctx, j) })
+	if !n.hasLeftovers(j.ID) {
+		if e, err := asked(); err == nil && len(e.wants) == 0 {
+			environment.Notify(n.Host, j, e.less)
+			return nil // without the job's lock: it would guard nothing
+		}
+	}
 	return n.afterLeftovers(ctx, j, func() error {
-		wants, less, err := n.ask(ctx, j)
-		if err == nil && len(wants) > 0 {
+		e, err := asked()
+		less := e.less
+		if err == nil && len(e.wants) > 0 {
 			var lacks []string
-			lacks, err = n.takeWanted(ctx, j, wants)
+			lacks, err = n.takeWanted(ctx, j, e.wants)
 			less = append(less, lacks...)
 		}
 		var refusal *gres.Refusal
@@ -118,16 +129,36 @@ func (n *Host) endLeftovers(ctx context.Context, j job.Job) (own bool, err error
 	return false, nil
 }
 
-// ask asks the sources what a job is entitled to. less is why that is less than the job could expect.
-func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []string, err error) {
+// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a claim whose lease
+// somebody removed. In doubt they did.
+func (n *Host) hasLeftovers(id uint32) bool {
+	for _, path := range []string{string(n.State.Lease(id)), n.State.Notice(id), n.State.Sign(id)} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	t := n.Readable(id)
+	_, has := t.RunOf(id)
+	return has
+}
+
+// entitlement is what the sources say of a job. less is why that is less than the job could expect.
+type entitlement struct {
+	wants []gres.Want
+	less  []string
+}
+
+// ask asks the sources what a job is entitled to.
+func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement, err error) {
 	defer n.Time("ask what the job is entitled to")()
 	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
-	local.Less = func(why string) { less = append(less, why) }
+	local.Less = func(why string) { e.less = append(e.less, why) }
 	wants, notes, err := source.Ask(ctx, j, n.Config, local)
+	e.wants = wants
 	for _, note := range notes {
 		n.Notice(j.ID, "%s", note)
 	}
-	return wants, less, err
+	return e, err
 }
 
 // tooSlow refuses a job whose prolog has no time left, and has undone what it did: any user can keep a node
