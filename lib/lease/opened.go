@@ -84,7 +84,7 @@ func underLock(ctx context.Context, h *host.Host, job uint32, f func() error) er
 	return under(held, h, job, f)
 }
 
-// ifFree calls f like UnderLock, unless somebody touches the lease just now: lock.ErrHeld.
+// ifFree calls f like underLock, unless somebody touches the lease just now: lock.ErrHeld.
 func ifFree(h *host.Host, job uint32, f func() error) error {
 	held, err := lock.TryJob(h.State.Locks(), job)
 	if errors.Is(err, lock.ErrHeld) {
