@@ -25,6 +25,7 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/environment"
@@ -56,6 +57,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// lawPins returns the folder of a node's pins. Such names have no dots.
+func lawPins(state string) string {
+	return filepath.Join(os.Getenv("GRESNET_LAW_PINS"), strings.NewReplacer("/", "-", ".", "-").Replace(state))
+}
+
 // lawNode is a node whose clock kills the process when it is looked at for the
 // n-th time: that is before and after each deed. Nobody holds the node lock then.
 func lawNode(folder string, n int) *Host {
@@ -65,7 +71,7 @@ func lawNode(folder string, n int) *Host {
 		sys["class/infiniband_verbs"] = &fstest.MapFile{Mode: fs.ModeDir} // no driver has anything
 	}
 	law := On(&host.Host{
-		State: state.Dir(folder), Sys: sys,
+		State: state.Dir(folder), Sys: sys, Guard: bpf.Guard{Pins: lawPins(folder)},
 		Log: func(e event.Event) {
 			if e.Warning != "" {
 				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
@@ -327,7 +333,7 @@ while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q
 }
 
 func lawPicture(node *netnstest.NS) string {
-	return strings.Join(firewall(node), "\n") + "\n" + node.Run(`grep -s . /proc/sys/net/ipv4/conf/*/forwarding; ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent; ip nexthop; ip maddr show | sort
+	return strings.Join(firewall(node), "\n") + "\n" + node.Run(`grep -s . /proc/sys/net/ipv4/conf/*/forwarding /proc/sys/net/ipv4/conf/*/accept_local; for i in $(ls /sys/class/net); do tc qdisc show dev $i clsact; for h in ingress egress; do tc filter show dev $i $h; done; done 2>/dev/null; ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent; ip nexthop; ip maddr show | sort
 grep -rs . /proc/sys/net/ipv4/conf/hca0 /proc/sys/net/ipv6/conf/hca0 | sort || [ $? = 2 ]`)
 }
 
@@ -418,7 +424,7 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
 	now, err := table.Folder(state).Read()
-	if err != nil || len(now.Claims) > 0 || len(now.Uplinks) > 0 || len(now.Forwarding) > 0 {
+	if err != nil || len(now.Claims) > 0 || len(now.Uplinks) > 0 || len(now.Hooked) > 0 {
 		t.Fatalf("claims are left: %v, %v, %v", now.Claims, now.Uplinks, err)
 	}
 }

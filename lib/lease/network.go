@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/kernel/nft"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/plan"
@@ -15,46 +15,36 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// claimUplink takes an address for the job in the table, and notes which interfaces have to forward
-// for it. It does not fail for an automatic uplink, which the site did not ask for in so many
+// claimUplink takes an address for the job in the table, and notes what the interfaces had whose packets are
+// judged for it. It does not fail for an automatic uplink, which the site did not ask for in so many
 // words: the job then has none.
 func (t *taking) claimUplink(now *table.Table) error {
-	before := now.Forwarding
+	before := now.Hooked
 	err := host.PickUplink(now, t.pool, t.World.Job, t.World.Run)
-	if err == nil {
-		t.forwarding, err = t.holdForwarding(now)
+	if err == nil && t.pool != nil && t.pool.Auto {
+		err = t.World.OnHost(func(*scan.View) error { return network.HoldHooks(now, ports.Settings{Uplinks: t.pool.Ways}) })
 	}
 	if err == nil || !t.pool.Auto {
 		return err
 	}
 	now.FreeUplink(t.World.Job, t.World.Run)
-	now.Forwarding = before
+	now.Hooked = before
 	t.Host.Notice(t.World.Job, "no way out: %s", err)
 	return nil
-}
-
-// holdForwarding notes which interfaces have to forward for an automatic uplink.
-func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err error) {
-	if t.pool == nil || !t.pool.Auto {
-		return nil, nil
-	}
-	err = t.World.OnHost(func(v *scan.View) error {
-		held, err = network.HoldForwarding(v, now, t.pool.Leads)
-		return err
-	})
-	return held, err
 }
 
 // networks returns the steps that make the job's network between its nodes, and its uplink. Either may
 // be nil.
 func (t *taking) networks(nodes *jobnet.Network) (*network.Overlay, *network.Uplink) {
-	up := plan.Uplink(t.pool, t.uplink, t.job.UID, t.forwarding)
-	if up != nil {
-		up.Jobs = t.jobs
-	}
+	up := plan.Uplink(t.pool, t.uplink, t.job.UID)
 	cpus, err := sysfs.CPUs(t.Host.Sys)
 	whole := t.job.Share.Whole(cpus) // it is false, too, if it needs the CPUs and they are not known
 	over := plan.Overlay(nodes, t.Host.Config.Overlay, up)
+	if up != nil {
+		up.Settings.Services = t.Host.Config.Overlay.Services
+		up.Services = up.Settings.Services
+		up.Settings.Denied = t.Host.Config.Uplink.Deny
+	}
 	if up != nil && t.Host.Config.Uplink.Inbound {
 		t.leadIn(up, whole, err)
 	}
@@ -69,20 +59,14 @@ func (t *taking) leadIn(s *network.Uplink, whole bool, err error) {
 		}
 		return
 	}
-	s.Inbound = &nft.Inbound{Kept: t.Host.Config.Overlay.Services}
-	for _, i := range s.Pool.Leads {
-		s.Inbound.Leads = append(s.Inbound.Leads, i.Index)
-	}
+	s.Whole = true
 }
 
 // made returns the uplink that the job has after its steps, or nil.
 func (t *taking) made() *table.Uplink {
-	switch out := t.World.WayOut; {
-	case out.Lacking != nil:
-		t.Host.Notice(t.World.Job, "no way out: %s", out.Lacking)
+	if why := t.World.WayOut.Lacking; why != nil {
+		t.Host.Notice(t.World.Job, "no way out: %s", why)
 		return nil
-	case out.Closed != nil:
-		t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", out.Closed)
 	}
 	return t.uplink
 }

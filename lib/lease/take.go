@@ -212,9 +212,6 @@ type taking struct {
 	pool   *jobnet.Pool // where the job's uplink gets its address; nil: it has none
 	claim  *step.Claim
 	uplink *table.Uplink // its address; nil: it has none
-	// forwarding lists the interfaces that forward for this job's uplink and those of others.
-	forwarding []table.Forwarding
-	jobs       int // how many jobs the node can have at one time
 }
 
 // takeLease takes what a job wants into a new lease. passed is what the job would have besides, if it
@@ -277,7 +274,6 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *scan.Use
 	if err != nil {
 		return host.Picked{}, err
 	}
-	t.jobs = p.Jobs()
 	if len(p.Entries) > 0 {
 		if err := t.claimUplink(now); err != nil {
 			return host.Picked{}, err

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/state/table"
+	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
 
@@ -42,6 +43,7 @@ func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string
 	far.Run(`ip link set far1 up; ip addr add 10.9.0.1/24 dev far1`)
 	node.Run("until ip link show mgmt0 | grep -q 'state UP'; do sleep 0.02; done")
 	t.Setenv("GRESNET_LAW_UPLINK", kind)
+	t.Setenv("GRESNET_LAW_PINS", cgrouptest.Pins(t))
 	return node, far, state
 }
 
@@ -67,7 +69,7 @@ func TestAnUplinkReachesTheManagementNetworkAndNothingIsLeftOfIt(t *testing.T) {
 		seen, on, bare := address, "uplink0", "lo"
 		if kind == config.UplinkAuto {
 			// An address that is another job's on each node is on no interface that leads there.
-			address, seen, on, bare = "198.19.0.1", "10.9.0.2", "lo", "uplink0"
+			address, seen, on, bare = "10.9.0.2", "10.9.0.2", "lo", "uplink0"
 		}
 		far.Run(`python3 -c '
 import os, socket

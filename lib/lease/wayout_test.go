@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/kernel/nft"
 	"gresnet/lib/state/table"
 	"gresnet/test/netnstest"
 )
@@ -42,9 +41,18 @@ func (b wayOutBed) in(l lawLease, command string) string {
 	return b.node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns sh -ec '%s'", b.state, l.job, command))
 }
 
-func (b wayOutBed) forwards() string {
-	return strings.Join(strings.Fields(b.node.Run("cat /proc/sys/net/ipv4/conf/mgmt0/forwarding /proc/sys/net/ipv4/conf/stor0/forwarding /proc/sys/net/ipv4/ip_forward")), "")
+// judged tells on which interfaces of the node programs judge packets, and which take packets from the node's own address.
+func (b wayOutBed) judged() string {
+	return strings.Join(strings.Fields(b.node.Run(`for i in lo mgmt0 stor0; do [ -d /sys/class/net/$i ] || continue
+		{ tc filter show dev $i ingress; tc filter show dev $i egress; } 2>/dev/null | grep -q gresnet && echo $i; done
+		cat /proc/sys/net/ipv4/conf/mgmt0/accept_local /proc/sys/net/ipv4/ip_forward`)), " ")
 }
+
+// What judged says while a job has a way out, and else.
+const (
+	judging = "lo mgmt0 stor0 1 0"
+	idle    = "0 0"
+)
 
 // serve is a server that answers each who comes with their address until its namespace's test ends.
 func serve(t *testing.T, path, address string) {
@@ -106,21 +114,10 @@ func TestAJobReachesWhatItsNodeReachesAndNobodyReachesTheJob(t *testing.T) {
 	}
 	check("a job at a host of the management network", b.in(b.second, seenAs("10.9.0.1", patient)), "10.9.0.2")
 	check("a job at a host of the storage network", b.in(b.second, seenAs("10.7.0.1", patient)), "10.7.0.2")
-	check("a job at the node", b.in(b.second, seenAs("10.9.0.2", patient)), "198.19.0.2")
-	check("a job at another job", b.in(b.second, seenAs("198.19.0.1", brief)), "silence")
-	check("a job at another job, by a bound socket", b.in(b.second, `python3 -c "
-import errno, socket
-s = socket.socket()
-s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b\"uplink0\")
-s.settimeout(2)
-try:
-	print(s.connect_ex((\"198.19.0.1\", 7777)))
-except TimeoutError:
-	print(\"silence\")" | sed s/11/silence/`), "silence")
-	check("a host of the management network at a job", b.far.Run("sh -ec '"+seenAs("198.19.0.1", brief)+"'"), "silence")
-	check("another user of the node at a job", b.node.Run("setpriv --reuid 1001 --clear-groups sh -ec '"+seenAs("198.19.0.1", brief)+"'"), "silence")
-	check("root of the node at a job", b.node.Run("sh -ec '"+seenAs("198.19.0.1", brief)+"'"), "silence")
-	check("the job's user on the node", b.node.Run("setpriv --reuid 1000 --clear-groups sh -ec '"+seenAs("198.19.0.1", patient)+"'"), "10.9.0.2")
+	check("a job at a port of its node that is no service's", b.in(b.second, seenAs("10.9.0.2", brief)), "ECONNREFUSED")
+	check("a job at its node's other address", b.in(b.second, seenAs("10.7.0.2", brief)), "silence")
+	check("a job at itself", b.in(b.first, seenAs("10.9.0.2", patient)), "10.9.0.2")
+	check("a host of the management network at a port that the job and the node have", b.far.Run("sh -ec '"+seenAs("10.9.0.2", patient)+"'"), "10.9.0.1")
 	b.first.run(t, b.node, b.state, "epilog", never)
 	check("a job when another has ended", b.in(b.second, seenAs("10.9.0.1", patient)), "10.9.0.2")
 	b.second.run(t, b.node, b.state, "epilog", never)
@@ -139,56 +136,35 @@ func TestAWideRouteOfAnHCADoesNotTakeAwayTheManagementNetwork(t *testing.T) {
 	b.first.run(t, b.node, b.state, "epilog", never)
 }
 
-func TestTheNodeIsARouterForItsJobsAlone(t *testing.T) {
+func TestTheNodeIsNoRouterForItsJobs(t *testing.T) {
 	netnstest.Slow(t)
 	b := wayBed(t)
 	before := lawPicture(b.node)
 	serve(t, b.stor.Path, "10.7.0.1")
-	neighbor := func() string {
-		return strings.TrimSpace(b.far.Run("sh -ec '" + seenAs("10.7.0.1", brief) + "'"))
-	}
 	lawRun(t, b.node, b.state, "prolog", never)
-	if got := neighbor(); got != "silence" {
+	if got := strings.TrimSpace(b.far.Run("sh -ec '" + seenAs("10.7.0.1", brief) + "'")); got != "silence" {
 		t.Errorf("a neighbor goes through the node: %s", got)
-	}
-	b.node.Run(`nft 'table ip site { chain prerouting { type nat hook prerouting priority dstnat; ip daddr 10.9.0.2 tcp dport 7777 dnat to 10.7.0.1; }; }'`)
-	if got := strings.TrimSpace(b.far.Run("sh -ec '" + seenAs("10.9.0.2", patient) + "'")); got != "10.9.0.1" {
-		t.Errorf("a neighbor at a port that somebody on the node passes on: %s", got)
-	}
-	b.node.Run("nft delete table ip site")
-	// What it is that keeps it from that.
-	err := b.node.Do(func() error {
-		now, err := table.Folder(b.state).Read()
-		for _, f := range now.Forwarding {
-			if err == nil {
-				err = nft.Remove(fmt.Sprintf("gresnet_forward_%d", f.Index))
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := neighbor(); got != "10.9.0.1" {
-		t.Errorf("without the guard, the neighbor: %s", got)
 	}
 	lawRun(t, b.node, b.state, "epilog", never)
 	lawSame(t, b.node, b.state, before)
 }
 
-func TestTheLastWayOutEndsTheForwarding(t *testing.T) {
+func TestTheLastWayOutEndsTheProgramsThatJudge(t *testing.T) {
 	b := wayBed(t)
 	before := lawPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
 	b.second.run(t, b.node, b.state, "prolog", never)
-	if got := b.forwards(); got != "110" {
-		t.Errorf("with two jobs, mgmt0, stor0, all: %s", got)
+	if got := b.judged(); got != judging {
+		t.Errorf("with two jobs: %s", got)
 	}
 	b.first.run(t, b.node, b.state, "epilog", never)
-	if got := b.forwards(); got != "110" {
-		t.Errorf("with one job, mgmt0, stor0, all: %s", got)
+	if got := b.judged(); got != judging {
+		t.Errorf("with one job: %s", got)
 	}
 	b.second.run(t, b.node, b.state, "epilog", never)
+	if got := b.judged(); got != idle {
+		t.Errorf("without jobs: %s", got)
+	}
 	lawSame(t, b.node, b.state, before)
 }
 
@@ -203,8 +179,8 @@ func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
 				b.second.run(t, b.node, b.state, "prolog", never)
 			}
 			killed := b.second.run(t, b.node, b.state, program, look)
-			if got := b.forwards(); got != "110" {
-				t.Fatalf("%s, killed at look %d: mgmt0, stor0, all: %s", program, look, got)
+			if got := b.judged(); got != judging {
+				t.Fatalf("%s, killed at look %d: %s", program, look, got)
 			}
 			// The one that is killed ends first, and then last.
 			order := []lawLease{b.second, b.first}
@@ -220,60 +196,34 @@ func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
 	}
 }
 
-func TestForwardingThatTheSiteWantsIsLeftAlone(t *testing.T) {
+func TestWhatTheSiteHasOnAnInterfaceIsLeftAlone(t *testing.T) {
 	netnstest.Slow(t)
-	for _, c := range []struct{ name, before, meanwhile, with, after string }{
-		{"by one interface", "net.ipv4.conf.mgmt0.forwarding=1", "", "110", "100"},
-		{"by all", "net.ipv4.ip_forward=1", "", "111", "111"},
-		{"by all since", "net.ipv4.ip_forward=0", "net.ipv4.ip_forward=1", "111", "111"},
+	for _, had := range []string{
+		"tc qdisc add dev mgmt0 clsact", "sysctl -qw net.ipv4.conf.mgmt0.accept_local=1", "sysctl -qw net.ipv4.ip_forward=1",
+		"tc qdisc add dev stor0 clsact; tc filter add dev stor0 ingress prio 7 bpf bytecode '1,6 0 0 4294967295,' da",
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(had, func(t *testing.T) {
 			b := wayBed(t)
-			b.node.Run("sysctl -qw " + c.before)
+			b.node.Run(had)
+			before := lawPicture(b.node)
 			lawRun(t, b.node, b.state, "prolog", never)
-			if c.meanwhile != "" {
-				b.node.Run("sysctl -qw " + c.meanwhile)
-			}
-			if got := b.forwards(); got != c.with {
-				t.Errorf("with a job, mgmt0, stor0, all: %s, want %s", got, c.with)
-			}
 			lawRun(t, b.node, b.state, "epilog", never)
-			if got := b.forwards(); got != c.after {
-				t.Errorf("afterwards, mgmt0, stor0, all: %s, want %s", got, c.after)
-			}
-			if left := firewall(b.node); len(left) > 0 {
-				t.Errorf("nftables has %v", left)
-			}
+			lawSame(t, b.node, b.state, before)
 		})
 	}
 }
 
-// The one who frees the last way out may be killed before the table says that all is put back.
-func TestForwardingThatWasPutBackUnderATableThatDoesNotSaySoIsDoneAnew(t *testing.T) {
+func TestTheNextPrologAttachesWhatSomebodyHasDetached(t *testing.T) {
 	b := wayBed(t)
 	before := lawPicture(b.node)
-	putBack := func() {
-		t.Helper()
-		now, err := table.Folder(b.state).Read()
-		if err != nil || len(now.Forwarding) != 2 {
-			t.Fatalf("forwarding %v, %v", now.Forwarding, err)
-		}
-		b.node.Run("sysctl -qw net.ipv4.conf.mgmt0.forwarding=0 net.ipv4.conf.stor0.forwarding=0")
-		err = b.node.Do(func() error {
-			return nft.Remove(fmt.Sprintf("gresnet_forward_%d", now.Forwarding[0].Index), fmt.Sprintf("gresnet_forward_%d", now.Forwarding[1].Index))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	b.first.run(t, b.node, b.state, "prolog", never)
-	putBack()
+	b.node.Run("tc qdisc del dev mgmt0 clsact; sysctl -qw net.ipv4.conf.mgmt0.accept_local=0")
 	b.second.run(t, b.node, b.state, "prolog", never)
-	if got := b.forwards(); got != "110" || strings.Count(strings.Join(firewall(b.node), "\n"), "table gresnet_forward") != 2 {
-		t.Errorf("mgmt0, stor0, all: %s; nftables has %v", got, firewall(b.node))
+	if got := b.judged(); got != judging {
+		t.Errorf("after the next prolog: %s", got)
 	}
 	b.first.run(t, b.node, b.state, "epilog", never)
-	putBack()
+	b.node.Run("tc qdisc del dev mgmt0 clsact")
 	b.second.run(t, b.node, b.state, "epilog", never)
 	lawSame(t, b.node, b.state, before)
 }
@@ -285,19 +235,19 @@ func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {
 	err := b.node.Do(func() error {
 		return lawRemoved(t, lawNode(b.state, never))
 	})
-	if got := b.forwards(); err != nil || got != "000" || len(firewall(b.node)) > 0 {
-		t.Errorf("err %v; mgmt0, stor0, all: %s; nftables has %v", err, got, firewall(b.node))
+	if got := b.judged(); err != nil || got != idle {
+		t.Errorf("err %v; %s", err, got)
 	}
 }
 
-func TestAnInterfaceThatIsGoneNeedsNoForwardingToEnd(t *testing.T) {
+func TestAnInterfaceThatIsGoneNeedsNothing(t *testing.T) {
 	b := wayBed(t)
 	lawRun(t, b.node, b.state, "prolog", never)
 	b.node.IP("link del stor0")
 	lawRun(t, b.node, b.state, "epilog", never)
 	now, err := table.Folder(b.state).Read()
-	if err != nil || len(now.Forwarding) > 0 || len(firewall(b.node)) > 0 {
-		t.Errorf("forwarding %v, nftables %v, %v", now.Forwarding, firewall(b.node), err)
+	if err != nil || len(now.Hooked) > 0 {
+		t.Errorf("judged %v, %v", now.Hooked, err)
 	}
 }
 
@@ -306,7 +256,7 @@ func TestAJobWithoutAWayOutHasALeaseNevertheless(t *testing.T) {
 	t.Setenv("GRESNET_LAW_NOTICES", "1")
 	for _, c := range []struct{ name, node, within, notice string }{
 		{"no network", "ip link set mgmt0 down; ip link set stor0 down", "", "no way out: uplink: the node has no way out that its jobs could take"},
-		{"a sysctl that nobody can write", "", "cd /proc/sys/net/ipv4/conf/mgmt0; mount --bind . . ; mount -o bind,remount,ro .", "no way out: set whether mgmt0 forwards: open /proc/sys/net/ipv4/conf/mgmt0/forwarding: read-only file system"},
+		{"a sysctl that nobody can write", "", "cd /proc/sys/net/ipv4/conf/mgmt0; mount --bind . . ; mount -o bind,remount,ro .", "no way out: open /proc/sys/net/ipv4/conf/mgmt0/accept_local: read-only file system"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := wayBed(t)
@@ -314,7 +264,7 @@ func TestAJobWithoutAWayOutHasALeaseNevertheless(t *testing.T) {
 			before := lawPicture(b.node)
 			both := whole.command(b.node, b.state, "prolog", never)
 			script := fmt.Sprintf(`(%s); "$@"; cd %s; test -e jobs/%d/env; ! nsenter --net=jobs/%d/netns ip link show dev uplink0 2>/dev/null
-test -z "$(ls uplinks forwarding | grep -v :)"; GRESNET_LAW=epilog "$@"`, cmp.Or(c.within, ":"), b.state, lawJob, lawJob)
+test -z "$(ls uplinks hooked | grep -v :)"; GRESNET_LAW=epilog "$@"`, cmp.Or(c.within, ":"), b.state, lawJob, lawJob)
 			both.Args = slices.Insert(both.Args, 2, "unshare", "-m", "sh", "-ec", script, "sh")
 			if out, err := both.CombinedOutput(); err != nil || !strings.Contains(string(out), c.notice) {
 				t.Errorf("prolog and epilog: %v: %s", err, out)

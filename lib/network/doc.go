@@ -4,11 +4,6 @@
 // table under the lock of the HCAs, with a copy in the claim's note. The address is free again when the
 // interface is gone, even if an HCA is not home.
 //
-// The filter on the host's end of a veth is a BPF program and no table of nftables: it goes with the
-// interface, and `nft flush ruleset`, with which sites reload their firewalls, would let jobs reach more.
-// ARP settings (arp_ignore) would not do: the kernel also learns a neighbor from a request that the node
-// sends from another of its addresses.
-//
 // Each node computes an overlay for itself (package overlay), before any of them runs a task: an address
 // says the MAC, the job's id gives the VXLAN's. Nothing is learned. The interface has
 // the index of the node's, so that lists of interfaces have the same order; before Linux 6.15 it is made in
@@ -31,7 +26,5 @@
 //
 // Slurm calls back: slurmd's steps connect to srun, and slurmctld wakes it, at the node's address and the
 // port that srun has told. So each job has a block of ports, which follows from the uplink's address and
-// needs no note. What comes for it is the job's, whoever listens on the node: a user who listened there would
-// be taken for another's srun. The job also leaves by these ports, and nobody on the node does. slurmd on the
-// job's own node sees the uplink's address and calls that.
+// needs no note. Package ports has the programs that tell by its port whose a packet is.
 package network

@@ -18,14 +18,14 @@ import (
 // probeTable is the nftables table of a probe.
 const probeTable = "gresnet_check"
 
-// Lost sends packets as a job or as another node would, and returns those that the node drops before it
-// would pass them on or take them in. No packet leaves the node, and no program gets one. The address is
-// the job's, and home is the node's namespace. What Lost makes ends with it: a namespace without a name,
-// the uplink in it, and a table that its socket owns.
+// Lost has packets arrive as from other nodes, and returns those that the node drops before it would take them in. No
+// packet leaves the node, and no program gets one. The address is a job's that nobody has, and home is the node's
+// namespace. What Lost makes ends with it: a namespace without a name, the uplink in it, and a table that its socket
+// owns.
 func Lost(home *netns.NS, address netip.Addr, packets []virtual.Packet) (lost []virtual.Packet, err error) {
 	err = netns.Passing(func(job *netns.NS) error {
 		p := probe{uplink: virtual.UplinkOf(virtual.Veth, hostEnd(0), address), packets: packets, job: job, home: home}
-		lost, err = p.run(address)
+		lost, err = p.run()
 		return err
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func Lost(home *netns.NS, address netip.Addr, packets []virtual.Packet) (lost []
 	return lost, nil
 }
 
-// probe acts in the job's namespace.
+// probe acts in a namespace like a job's.
 type probe struct {
 	uplink  virtual.Uplink
 	packets []virtual.Packet
@@ -42,7 +42,7 @@ type probe struct {
 	home    *netns.NS
 }
 
-func (p probe) run(address netip.Addr) (lost []virtual.Packet, err error) {
+func (p probe) run() (lost []virtual.Packet, err error) {
 	var sought []nft.Sought
 	for _, one := range p.packets {
 		sought = append(sought, nft.Sought{From: one.From, To: one.To, Protocol: one.Protocol, Length: one.Length()})
@@ -57,12 +57,6 @@ func (p probe) run(address netip.Addr) (lost []virtual.Packet, err error) {
 		err = virtual.MakeUplink(u, 0, p.job.FD())
 		if err == nil {
 			err = virtual.Open(u.Index)
-		}
-		if err == nil {
-			err = virtual.Route{To: netip.PrefixFrom(address, 32)}.Add(u.Index)
-		}
-		if err == nil {
-			err = virtual.Forward(u)
 		}
 		return err
 	})
@@ -84,9 +78,9 @@ func (p probe) run(address netip.Addr) (lost []virtual.Packet, err error) {
 	return p.send(watch)
 }
 
-// send sends the packets, those of the job first, and returns those that do not come through.
+// send sends the packets, and returns those that do not come through.
 func (p probe) send(watch *nft.Watch) (lost []virtual.Packet, err error) {
-	indices := []int{0}
+	var indices []int
 	for _, one := range p.packets {
 		if !slices.Contains(indices, one.By) {
 			indices = append(indices, one.By)
@@ -94,11 +88,9 @@ func (p probe) send(watch *nft.Watch) (lost []virtual.Packet, err error) {
 	}
 	var seen []bool
 	for _, by := range indices {
-		to := p.uplink.HostMAC
-		if by != 0 {
-			if to, err = p.arriveBy(by); err != nil {
-				return nil, err
-			}
+		to, err := p.arriveBy(by)
+		if err != nil {
+			return nil, err
 		}
 		var mine []int
 		for i, one := range p.packets {
@@ -109,7 +101,7 @@ func (p probe) send(watch *nft.Watch) (lost []virtual.Packet, err error) {
 				}
 			}
 		}
-		_, err := new(poll.Budget).Until(poll.Firewall, func() (done bool, err error) {
+		_, err = new(poll.Budget).Until(poll.Firewall, func() (done bool, err error) {
 			seen, err = watch.Seen()
 			return err == nil && !slices.ContainsFunc(mine, func(i int) bool { return !seen[i] }), err
 		})
@@ -125,7 +117,7 @@ func (p probe) send(watch *nft.Watch) (lost []virtual.Packet, err error) {
 	return lost, nil
 }
 
-// arriveBy has what the job sends from now on arrive by another interface of the node, and returns its MAC.
+// arriveBy has what the namespace sends from now on arrive by an interface of the node, and returns its MAC.
 func (p probe) arriveBy(index int) (mac net.HardwareAddr, err error) {
 	err = p.home.Do(func() error {
 		i, err := net.InterfaceByIndex(index)

@@ -22,25 +22,20 @@ func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
 	if out, err := exec.Command("../../test/need", "nftables", "iptables").CombinedOutput(); err != nil {
 		netnstest.Skip(t, "needs nft and iptables: "+string(out))
 	}
-	const input, forward = "table inet f { chain c { type filter hook input priority 0; ", "table inet f { chain c { type filter hook forward priority 0; "
+	const input = "table inet f { chain c { type filter hook input priority 0; "
 	for rules, want := range map[string]string{
 		"":                                    "",
 		input + "policy drop; }; }":           "slurmd overlay",
 		input + "policy drop; accept; }; }":   "",
 		input + "udp dport 489 reject; }; }":  "overlay",
-		input + "iifname eth0 drop; }; }":     "overlay",
-		input + "iifname \"job*\" drop; }; }": "slurmd",
+		input + "iifname eth0 drop; }; }":     "slurmd overlay",
 		input + "ct state invalid drop; }; }": "",
 		input + "ct state new tcp flags syn / fin,syn,rst,ack tcp dport 6818 reject with tcp reset; }; }":      "slurmd",
 		input + "policy drop; udp sport 600-1000 udp dport 489 accept; tcp dport vmap { 6818 : accept }; }; }": "",
-		forward + "policy drop; }; }": "out",
-		forward + "policy drop; iifname \"job*\" ip saddr 198.19.0.0/20 accept; }; }":                        "",
-		forward + "oifname eth0 drop; }; }":                                                                  "out",
-		forward + "oifname eth1 drop; }; }":                                                                  "",
-		"table ip f { chain c { type filter hook prerouting priority raw; ip saddr 198.19.0.0/16 drop; }; }": "slurmd out",
+		"table inet f { chain c { type filter hook forward priority 0; policy drop; }; }":                      "",
+		"table ip f { chain c { type filter hook prerouting priority raw; ip saddr 10.9.0.0/24 drop; }; }":     "slurmd overlay",
 		"legacy -P INPUT DROP":                     "slurmd overlay",
-		"legacy -P FORWARD DROP":                   "out",
-		"legacy -A FORWARD -i job+ -j REJECT":      "out",
+		"legacy -P FORWARD DROP":                   "",
 		"nft -A INPUT -p tcp --dport 6818 -j DROP": "slurmd",
 		"nft -A INPUT -m conntrack --ctstate NEW -p udp --dport 489 -j ACCEPT; iptables-nft -P INPUT DROP": "slurmd",
 	} {
@@ -65,11 +60,10 @@ func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
 		before := home.Run(seen)
 		job, other, own := netip.MustParseAddr("198.19.15.255"), netip.MustParseAddr("10.9.0.6"), netip.MustParseAddr("10.9.0.7")
 		packets := []virtual.Packet{
-			{From: job, To: own, Protocol: virtual.TCP, FromPort: 40000, Port: 6818},
-			{From: job, To: other, Protocol: virtual.TCP, FromPort: 40000, Port: 6817},
+			{From: other, To: own, Protocol: virtual.TCP, FromPort: 40000, Port: 6818, By: by},
 			{From: other, To: own, Protocol: virtual.UDP, FromPort: 600, Port: 489, By: by},
 		}
-		names := map[uint16]string{6818: "slurmd", 6817: "out", 489: "overlay"}
+		names := map[uint16]string{6818: "slurmd", 489: "overlay"}
 		lost, err := network.Lost(home.NS, job, packets)
 		if err != nil {
 			t.Errorf("%q: %v", rules, err)
@@ -99,7 +93,7 @@ func TestWhatAProbeMadeEndsWithItsProcess(t *testing.T) {
 		netnstest.Skip(t, "needs nft: "+string(out))
 	}
 	home := netnstest.New(t)
-	home.Run("nft 'table ip f { chain c { type filter hook input priority 0; policy drop; }; }'")
+	home.Run("ip link add eth0 type veth peer name far; ip link set far up; ip link set eth0 up; nft 'table ip f { chain c { type filter hook input priority 0; policy drop; }; }'")
 	made := func() string { return home.Run("ip -br link; nft list tables") }
 	before := made()
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$")
@@ -126,8 +120,18 @@ func probe(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	job, own := netip.MustParseAddr("198.19.15.255"), netip.MustParseAddr("127.0.0.1")
+	var by int
+	if err := home.Do(func() error {
+		i, err := net.InterfaceByName("eth0")
+		if err == nil {
+			by = i.Index
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for end := time.Now().Add(await.Most(t)); time.Now().Before(end); {
-		if _, err := network.Lost(home, job, []virtual.Packet{{From: job, To: own, Protocol: virtual.TCP, Port: 6818}}); err != nil {
+		if _, err := network.Lost(home, job, []virtual.Packet{{From: job, To: own, Protocol: virtual.TCP, Port: 6818, By: by}}); err != nil {
 			t.Fatal(err)
 		}
 	}

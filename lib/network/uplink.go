@@ -13,8 +13,7 @@ import (
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
-	"gresnet/lib/kernel/bpf"
-	"gresnet/lib/kernel/nft"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state/table"
@@ -25,18 +24,11 @@ import (
 type Uplink struct {
 	Type    string     `json:"type"` // veth or macvlan; an older prolog's may be ipvlan
 	Address netip.Addr `json:"address"`
-	NAT     bool       `json:"nat,omitempty"` // of veth: there may be an nftables table for it
 
-	Pool       jobnet.Pool        `json:"-"`
-	Block      virtual.Ports      `json:"-"` // the job's ports, inside and out; zero: it has no block
-	Few        virtual.Ports      `json:"-"` // those by which it leaves the node then; zero: by any
-	Root       []virtual.Ports    `json:"-"` // where root's processes on the node reach it
-	UID        uint32             `json:"-"` // the user whose processes on the node reach the job
-	Jobs       int                `json:"-"` // how many jobs the node can have at one time
-	Forwarding []table.Forwarding `json:"-"`
-	// Inbound leads connections to the node on to the job, if nobody on the node has them; nil: it
-	// leads none.
-	Inbound *nft.Inbound `json:"-"`
+	Pool     jobnet.Pool    `json:"-"`
+	UID      uint32         `json:"-"` // the user whose processes on the node reach the job
+	Settings ports.Settings `json:"-"` // what an automatic one shares with those of other jobs
+	Whole    bool           `json:"-"` // the job is reached at all ports that nobody on the node has
 
 	// Clash is why the interface cannot have its name.
 	Clash error `json:"-"`
@@ -44,16 +36,17 @@ type Uplink struct {
 	// Over is the overlay, which the job has before its uplink; nil: it has none. Its nodes' Services,
 	// and those at all ports below 1024, are reached by the uplink. With Slurmd, slurmd's port, srun in
 	// the job calls each node's slurmd itself.
-	Over     *Overlay   `json:"-"`
-	Services []int      `json:"-"`
-	Slurmd   int        `json:"-"`
-	Slurmds  []int      `json:"-"` // all ports of slurmd on the job's nodes
-	Calls    *nft.Calls `json:"-"` // who calls srun in the job; nil: the node alone
+	// Without it, or if srun is not Called, the job does not reach Slurmds (shut).
+	Over     *Overlay `json:"-"`
+	Services []int    `json:"-"`
+	Slurmd   int      `json:"-"`
+	Slurmds  []int    `json:"-"` // all ports of slurmd on the job's nodes
+	Called   bool     `json:"-"` // Slurm calls srun in the job, at the job's block of ports
 }
 
 // UplinkFrom returns the step of an uplink that only the table still knows.
 func UplinkFrom(u table.Uplink) *Uplink {
-	return &Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == virtual.Veth}
+	return &Uplink{Type: u.Type, Address: u.Address}
 }
 
 func (*Uplink) Kind() string     { return "uplink" }
@@ -62,9 +55,6 @@ func (*Uplink) HCA() node.ID     { return node.ID{} }
 
 // hostEnd returns the name of a veth's end on the node, for people. It has 13 letters at most.
 func hostEnd(job uint32) string { return fmt.Sprintf("job%d", job) }
-
-// natTable returns the name of the nftables table for an address.
-func natTable(a netip.Addr) string { return "gresnet_" + a.String() }
 
 func (s *Uplink) link(w *world.World) virtual.Uplink {
 	return virtual.UplinkOf(s.Type, hostEnd(w.Job), s.Address)
@@ -92,14 +82,14 @@ func (s *Uplink) Do(w *world.World) error {
 }
 
 // FreeUplink frees the address of a job's uplink in the table, when the interface is gone. If no
-// other job needs forwarding, it ends that; what it cannot end stays in the table: write the table
-// even if FreeUplink fails.
+// other job has an uplink of the kind, it gives back what the node's interfaces had; what it cannot give back
+// stays in the table: write the table even if FreeUplink fails.
 func FreeUplink(w *world.World, t *table.Table) error {
 	t.FreeUplink(w.Job, w.Run)
-	if !forwardsInVain(t) {
+	if !hooksInVain(t) {
 		return nil
 	}
-	return w.OnHost(func(v *scan.View) error { return endForwarding(v, t) })
+	return w.OnHost(func(*scan.View) error { return endHooks(w, t) })
 }
 
 // ForgetUplink frees the address in the node table.
@@ -127,7 +117,7 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 	u := s.link(w)
 	u.Name = s.Pool.Name
 	if s.Pool.Auto {
-		return s.makePair(w, v, u, job)
+		return s.makePair(w, u, job)
 	}
 	parent, err := v.Link.Named(s.Pool.Parent)
 	if err != nil {
@@ -136,100 +126,57 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 	return virtual.MakeUplink(u, parent.Index, job)
 }
 
-// makePair makes a veth, and the node lead on what comes by it. Filter and tables are there before the
-// interface is up. Once they judge, nobody begins what they would not let through: so old connections are
-// forgotten last.
-func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job int) error {
+// makePair makes a veth, and has the node hand on what comes by it. Programs judge before the interface is up. The
+// job's entry, by which others reach it, comes last.
+func (s *Uplink) makePair(w *world.World, u virtual.Uplink, job int) error {
+	node := w.Ports()
 	err := virtual.MakeUplink(u, 0, job)
 	if err == nil {
-		err = s.confine(u)
+		err = node.Attach(s.settings())
 	}
 	if err == nil {
-		err = s.leadOut(w, v, u)
+		err = node.Confine(u.Index)
 	}
 	if err == nil {
-		err = s.join(u)
+		err = virtual.SetMTU(u.Index, longest)
 	}
 	if err == nil {
-		err = nft.Forget(s.Address)
+		err = virtual.Open(u.Index)
 	}
 	if err == nil {
 		err = virtual.Forward(u)
 	}
-	return err
-}
-
-// leadOut makes the node forward answers to the job, and nothing else.
-func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
-	job := nft.Job{
-		Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Ports: s.ports(),
-		Inbound: s.Inbound, Identity: s.identity(s.Calls),
-	}
-	for _, p := range s.Root {
-		job.Root = append(job.Root, [2]int{p.First, p.Last})
-	}
-	s.shut(&job)
-	if err := s.limit(&job); err != nil {
-		return err
-	}
-	err := nft.LeadOut(natTable(s.Address), job)
-	if err != nil && (job.Inbound != nil || s.Calls != nil) {
-		w.WayOut.Closed, job.Inbound, job.Identity = err, nil, s.identity(nil)
-		s.shut(&job)
-		err = nft.LeadOut(natTable(s.Address), job)
-	}
-	for _, f := range s.Forwarding {
-		if err == nil {
-			err = beginForwarding(v, f)
-		}
+	if err == nil {
+		err = node.Admit(s.job(w, u))
 	}
 	return err
 }
 
-// shut keeps srun of a job that nobody calls from slurmd of other nodes. They would call back where any user of the
-// node can listen. Without Slurmd, slurmd of the own node would have others call the uplink's address, which is
-// another job's there: so srun does not reach that, either.
-func (s *Uplink) shut(job *nft.Job) {
-	if here := s.Slurmd == 0; s.isNode() && (here || job.Identity.Calls == nil) {
-		job.Shut, job.ShutHere = s.Slurmds, here
-	}
+// longest is the MTU of both ends of a veth: what the node sends to itself is longer than what goes by a network.
+const longest = 65535
+
+// settings returns what the programs know of the node. The interface with the address that the job is known by comes
+// first.
+func (s *Uplink) settings() ports.Settings {
+	all := s.Settings
+	all.Uplinks = slices.Clone(all.Uplinks)
+	slices.SortStableFunc(all.Uplinks, func(a, b ports.Uplink) int {
+		is := func(u ports.Uplink) int { return map[bool]int{true: 0, false: 1}[u.Address == s.known()] }
+		return is(a) - is(b)
+	})
+	return all
 }
 
-// ports returns those from which the job sends.
-func (s *Uplink) ports() [2]int {
-	p := s.Block
-	if !p.Any() {
-		p = s.Few
+// job returns the job's entry.
+func (s *Uplink) job(w *world.World, u virtual.Uplink) ports.Job {
+	block, _ := s.Pool.Block(s.Address)
+	j := ports.Job{ID: w.Job, Veth: u.Index, MAC: u.MAC, Address: s.known(), Block: block, User: s.UID, Whole: s.Whole, Aliases: map[netip.Addr]netip.Addr{}}
+	as := s.Pool.Gateway
+	for _, node := range s.nodes() {
+		j.Aliases[node] = as
+		as = as.Next()
 	}
-	return [2]int{p.First, p.Last}
-}
-
-// confine limits what the job sends to plain IPv4 from its address, which the tables of nftables then judge.
-func (s *Uplink) confine(u virtual.Uplink) error {
-	program, err := bpf.NewPlain(s.Address)
-	if err != nil {
-		return err
-	}
-	defer program.Close()
-	return virtual.Confine(u, program)
-}
-
-// called returns who calls srun in the job, if anybody beyond the node can.
-func (s *Uplink) called(w *world.World) *nft.Calls {
-	if w.WayOut.Closed != nil {
-		return nil
-	}
-	return s.Calls
-}
-
-// identity returns what the node does for a job that has the node's address and is called, or nil.
-func (s *Uplink) identity(calls *nft.Calls) *nft.Identity {
-	if !s.isNode() {
-		return nil
-	}
-	i := &nft.Identity{Node: s.Over.Link.Address.Addr(), Gateway: s.Pool.Gateway, Slurm: s.Services, Calls: calls}
-	i.Nodes = s.nodes()
-	return i
+	return j
 }
 
 // isNode tells whether the job has the node's address, and not its own, by an automatic uplink.
@@ -239,39 +186,26 @@ func (s *Uplink) isNode() bool {
 
 // known returns the address that the job is known by.
 func (s *Uplink) known() netip.Addr {
-	if s.isNode() {
+	switch {
+	case s.isNode():
 		return s.Over.Link.Address.Addr()
+	case s.Pool.Auto:
+		return s.Pool.Source
 	}
 	return s.Address
 }
 
 // nodes returns the addresses of the job's nodes, this one first.
 func (s *Uplink) nodes() []netip.Addr {
-	all := []netip.Addr{s.Over.Link.Address.Addr()}
+	all := []netip.Addr{s.known()}
+	if s.Over == nil || !s.Over.Link.Address.Addr().Is4() {
+		return all
+	}
+	all[0] = s.Over.Link.Address.Addr()
 	for _, p := range s.Over.Link.Peers {
 		all = append(all, p.Address)
 	}
 	return all
-}
-
-// join joins the node's end of a veth to the job's. The node has no address there: programs that tell
-// each other the addresses of their interfaces would take one that all nodes have for one of their own
-// network, as Open MPI does.
-func (s *Uplink) join(u virtual.Uplink) error {
-	from := s.Pool.Source
-	if s.isNode() {
-		from = s.Over.Link.Address.Addr()
-		if err := virtual.SetMTU(u.Index, s.Over.Link.MTU); err != nil {
-			return err
-		}
-	}
-	if err := virtual.Open(u.Index); err != nil {
-		return err
-	}
-	if err := virtual.Join(u.Index, s.Address, u.MAC); err != nil {
-		return err
-	}
-	return virtual.Route{To: netip.PrefixFrom(s.Address, 32), From: from}.Add(u.Index)
 }
 
 func (s *Uplink) configure(w *world.World) error {
@@ -282,11 +216,11 @@ func (s *Uplink) configure(w *world.World) error {
 	} else {
 		err = s.address(u)
 	}
-	if err == nil && s.Over != nil && s.Over.Link.Address.Addr().Is4() {
+	if err == nil && (s.Pool.Auto || s.Over != nil && s.Over.Link.Address.Addr().Is4()) {
 		if err := s.serve(u); err != nil {
 			w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
 		} else {
-			w.WayOut.Srun = s.srun(s.called(w))
+			w.WayOut.Srun = s.srun()
 		}
 	}
 	return err
@@ -310,11 +244,9 @@ func (s *Uplink) address(u virtual.Uplink) error {
 // NCCL do, must not find one that is another job's on each node.
 func (s *Uplink) lead(u virtual.Uplink) error {
 	from := s.known()
-	var err error
-	if s.isNode() {
-		err = virtual.SetMTU(u.Place, s.Over.Link.MTU)
-	} else {
-		err = virtual.GiveLoopback(s.Address)
+	err := virtual.SetMTU(u.Place, longest)
+	if err == nil && !s.isNode() {
+		err = virtual.GiveLoopback(from)
 	}
 	if err == nil {
 		err = virtual.Open(u.Place)
@@ -323,7 +255,7 @@ func (s *Uplink) lead(u virtual.Uplink) error {
 		err = virtual.Join(u.Place, s.Pool.Gateway, u.HostMAC)
 	}
 	for _, to := range s.Pool.Routes {
-		r := virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, Onlink: true}
+		r := virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, MTU: s.Pool.MTU, Onlink: true}
 		if err == nil && to.Bits() == 0 && s.isNode() {
 			err = s.showDefault(r)
 			// Of the default routes of all tables the shown one has the lowest metric: netifaces compares them.
@@ -333,11 +265,8 @@ func (s *Uplink) lead(u virtual.Uplink) error {
 			err = r.Add(u.Place)
 		}
 	}
-	if ports := s.ports(); err == nil && (s.isNode() || ports[0] > 0) {
-		err = nft.Translate(u.Place, s.Address, from, ports)
-	}
-	if err == nil && s.Block.Any() {
-		err = virtual.TakePorts(s.Block)
+	if block, has := s.Pool.Block(s.Address); err == nil && has {
+		err = virtual.TakePorts(virtual.Ports{First: block.First, Last: block.Last})
 	}
 	return err
 }
@@ -347,10 +276,12 @@ func (s *Uplink) lead(u virtual.Uplink) error {
 func (s *Uplink) showDefault(r virtual.Route) error {
 	index, err := virtual.FindOverlay(s.Over.Link)
 	if err == nil {
+		r.MTU = 0 // nothing goes there
 		err = r.Add(index)
 	}
 	if err == nil {
-		err = virtual.ShowDefault()
+		block, _ := s.Pool.Block(s.Address)
+		err = virtual.ShowDefault(virtual.Ports{First: block.First, Last: block.Last}, s.Whole)
 	}
 	return err
 }
@@ -358,10 +289,10 @@ func (s *Uplink) showDefault(r virtual.Route) error {
 // serve leads connections to services to the nodes themselves. It needs no undo, because its rules go
 // with the namespace.
 func (s *Uplink) serve(u virtual.Uplink) error {
-	ports := []virtual.Ports{{First: 1, Last: 1023}}
+	served := []virtual.Ports{{First: 1, Last: 1023}}
 	for _, port := range s.Services {
 		if port > 1023 {
-			ports = append(ports, virtual.Ports{First: port, Last: port})
+			served = append(served, virtual.Ports{First: port, Last: port})
 		}
 	}
 	from := s.known()
@@ -374,12 +305,12 @@ func (s *Uplink) serve(u virtual.Uplink) error {
 	err := virtual.TakeAnswers(u.Place)
 	for gateway, nodes := range hops {
 		if err == nil {
-			r := virtual.Route{Gateway: gateway, From: from, Table: virtual.ServicesTable, Onlink: gateway.IsValid()}
+			r := virtual.Route{Gateway: gateway, From: from, Table: virtual.ServicesTable, MTU: s.Pool.MTU, Onlink: gateway.IsValid()}
 			err = r.AddAll(u.Place, virtual.Networks(nodes))
 		}
 	}
 	if err == nil {
-		err = virtual.Serve(ports)
+		err = virtual.Serve(served, s.shut())
 	}
 	return err
 }
@@ -394,12 +325,21 @@ func (s *Uplink) hop(node netip.Addr) (gateway netip.Addr, reached bool) {
 }
 
 // srun tells whether srun works in a job that reaches the nodes' services and is called.
-func (s *Uplink) srun(calls *nft.Calls) bool {
-	return s.isNode() && slices.Contains(s.Services, s.Slurmd) && (len(s.Over.Link.Peers) == 0 || calls != nil)
+func (s *Uplink) srun() bool {
+	return s.isNode() && slices.Contains(s.Services, s.Slurmd) && s.Called
 }
 
-// Undo removes the interface, wherever the job has put it, and the nftables table. If the interface
-// is not there, the job removed it, or it went with its namespace.
+// shut returns slurmd's ports if the job does not reach them: slurmd of any node would call an srun back that listens
+// where any user of the node can, too.
+func (s *Uplink) shut() []int {
+	if !s.isNode() || s.srun() {
+		return nil
+	}
+	return s.Slurmds
+}
+
+// Undo removes the interface, wherever the job has put it, and then the job's entry, by which the node hands it
+// packets. If the interface is not there, the job removed it, or it went with its namespace.
 func (s *Uplink) Undo(w *world.World) error {
 	if s.isAnothers(w) {
 		return nil
@@ -407,10 +347,10 @@ func (s *Uplink) Undo(w *world.World) error {
 	if err := s.remove(w); err != nil && !errors.Is(err, virtual.ErrNotFound) {
 		return fmt.Errorf("remove the uplink %s: %w", s.Address, err)
 	}
-	if !s.NAT {
-		return nil // without loading the modules of nftables for nothing
+	if s.Type != virtual.Veth {
+		return nil
 	}
-	return w.OnHost(func(*scan.View) error { return nft.Remove(natTable(s.Address)) })
+	return w.Ports().Remove(s.link(w).Index)
 }
 
 // isAnothers tells whether another job has the address by now, and so an uplink of the same

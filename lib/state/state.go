@@ -44,7 +44,7 @@ const (
 	Uplinks    = "uplinks"    // address: a link to the lease that has it
 	Numbers    = "numbers"    // number: a link to the HCA
 	HCAs       = "hcas"       // HCA: what it is
-	Forwarding = "forwarding" // interface: how it forwarded before the first job
+	Hooked     = "hooked"     // interface: what it had before jobs shared its ports
 	Shared     = "shared"     // HCA: who could open its device nodes before the first job with a slot
 )
 

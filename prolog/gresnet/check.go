@@ -28,7 +28,7 @@ import (
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/nft"
-	"gresnet/lib/link"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
@@ -157,11 +157,14 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	}
 	s.Uplinks, s.UplinksErr = inspect.Uplinks(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil && s.Uplinks.Auto {
-		s.UplinksErr = forwards(*s.Uplinks)
+		s.UplinksErr = shares(*s.Uplinks)
 	}
 	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil && s.Uplinks.Auto {
 		s.Lost, s.LostErr = lost(w, s)
+		if s.LostErr == nil {
+			s.Bypassed, s.LostErr = nft.OutputDrops()
+		}
 	}
 	s.Bounds, s.BoundErr = inspect.Bound(c.Context, s.Movable())
 	s.GuardErr = bpf.Node().Try()
@@ -173,23 +176,21 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	return s, nil
 }
 
-// forwards looks for what keeps the node from forwarding for jobs, if it is to.
-func forwards(p jobnet.Pool) error {
-	err := nft.Try()
-	for _, i := range p.Leads {
-		if err == nil {
-			err = link.MayForward(i.Name)
-		}
+// shares looks for what keeps the node from sharing its ports out to jobs.
+func shares(p jobnet.Pool) error {
+	err := nft.Try() // the overlay's table, and lost's
+	if err == nil {
+		err = ports.Try(ports.Settings{Uplinks: p.Ways})
 	}
 	return err
 }
 
-// lost sends what jobs send out, what they send to slurmd of their node, and what other nodes send by the
-// overlay, and tells what the node drops of it.
+// lost has arrive what jobs send to slurmd of their node, and what other nodes send by the overlay, and tells what the
+// node drops of it. Both come by the node's own interface. A job's packets to its node have the node's address for their
+// source; these have a neighbor's, because the kernel takes its own only while there are jobs.
 func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
 	p := s.Uplinks
 	said := map[virtual.Packet]check.Lost{}
-	from := p.Addresses.Last                                           // jobs get the first that is free
 	conf, _ := jobnet.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
 	slurmd := uint16(jobnet.SlurmdPort(conf))
 	c := s.Config.Overlay
@@ -198,22 +199,16 @@ func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out := virtual.Packet{From: from, To: other, Protocol: virtual.TCP, FromPort: 1 << 15, Port: slurmd}
-		said[out] = check.Lost{
-			What:    "what jobs send out by " + i.Name,
-			Accept:  fmt.Sprintf(`what comes from %s and by interfaces "job*", what belongs to such connections, and what goes to "job*" with ct status dnat`, p.Addresses),
-			Without: "jobs may reach only their node",
-		}
-		if !own.IsValid() {
+		if !own.IsValid() || len(i.MAC) != len("00:00:00:00:00:00") {
 			continue
 		}
-		in := virtual.Packet{From: from, To: own, Protocol: virtual.TCP, FromPort: 1 << 15, Port: slurmd}
+		in := virtual.Packet{From: other, To: own, Protocol: virtual.TCP, FromPort: ports.First, Port: slurmd, By: i.Index}
 		said[in] = check.Lost{
 			What:    "what jobs send to slurmd of their own node",
-			Accept:  fmt.Sprintf(`TCP port %d from interfaces "job*"`, slurmd),
+			Accept:  fmt.Sprintf(`TCP port %d by %s, also from the node's own address`, slurmd, i.Name),
 			Without: "srun in a job starts no step there",
 		}
-		if c.On() && c.Underlay == "" && s.OverlayErr == nil && own == s.Uplinks.Source && len(i.MAC) == len("00:00:00:00:00:00") {
+		if c.On() && c.Underlay == "" && s.OverlayErr == nil && own == s.Uplinks.Source {
 			over := virtual.Packet{From: other, To: own, Protocol: virtual.UDP, FromPort: 600, Port: uint16(c.Port), By: i.Index}
 			said[over] = check.Lost{
 				What:    "what a job's other nodes send by the overlay",
@@ -227,7 +222,7 @@ func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
 		return nil, err
 	}
 	defer home.Close()
-	dropped, err := network.Lost(home, from, slices.Collect(maps.Keys(said)))
+	dropped, err := network.Lost(home, p.Addresses.Last, slices.Collect(maps.Keys(said)))
 	for _, one := range dropped {
 		if l := said[one]; !slices.Contains(all, l) {
 			all = append(all, l)

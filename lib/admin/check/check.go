@@ -60,8 +60,9 @@ type Site struct {
 	Uplinks    *jobnet.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
 	Lost       []Lost
-	LostErr    error // why nobody can tell
-	OverlayErr error // why jobs cannot have an overlay as the site wants it
+	LostErr    error    // why nobody can tell
+	Bypassed   []string // chains of nftables that drop what the node sends, and do not see what jobs send
+	OverlayErr error    // why jobs cannot have an overlay as the site wants it
 
 	Node      string // Slurm's name for the node
 	SlurmConf string // path of slurm.conf; empty: look in the usual places

@@ -58,6 +58,9 @@ func (s Site) firewall() (all []Finding) {
 	if s.LostErr != nil {
 		return append(all, warn("firewall", cmp.Or(hint.Whole(s.LostErr), "GN391 look with nft list ruleset, and iptables-legacy -S"), "what it drops of jobs' packets is not known: %s", s.LostErr))
 	}
+	if len(s.Bypassed) > 0 {
+		all = append(all, ok("firewall", "jobs' packets do not come by %s, which drop what the node's programs send: [uplink] deny says where jobs do not send", strings.Join(s.Bypassed, ", ")))
+	}
 	for _, l := range s.Lost {
 		all = append(all, warn("firewall", "GN392 have the firewall's own configuration accept "+l.Accept+"; nft list ruleset and iptables-legacy -S show its rules",
 			"the node drops %s: %s", l.What, l.Without))

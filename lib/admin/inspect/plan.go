@@ -70,7 +70,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	if err := host.PickUplink(&t, pool, j.ID, j.Run.String()); err != nil {
 		return nil, err
 	}
-	v.Uplink = plan.Uplink(pool, t.Uplink(j.ID, j.Run.String()), j.UID, nil)
+	v.Uplink = plan.Uplink(pool, t.Uplink(j.ID, j.Run.String()), j.UID)
 	mode, hcas, err := l.Read(j, access, p)
 	if err != nil {
 		return nil, err

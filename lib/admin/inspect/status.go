@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/host"
@@ -76,6 +77,10 @@ func addLeases(s *report.Status, n *host.Host, t *table.Table) error {
 			return err
 		}
 	}
+	dropped, err := droppedBy(n, t)
+	if err != nil {
+		return err
+	}
 	for _, id := range jobs {
 		j, keys, err := jobStatus(n, id, steps)
 		if errors.Is(err, errNoLease) {
@@ -85,7 +90,7 @@ func addLeases(s *report.Status, n *host.Host, t *table.Table) error {
 			return err
 		}
 		if u := t.Uplink(id, j.Run); u != nil {
-			j.Uplink = u.Address.String()
+			j.Uplink, j.Dropped = u.Address.String(), dropped[id]
 		}
 		for i := range s.HCAs {
 			if h := &s.HCAs[i]; h.Claim != nil && h.Claim.Job == id && h.Claim.Run == j.Run {
@@ -95,6 +100,19 @@ func addLeases(s *report.Status, n *host.Host, t *table.Table) error {
 		s.Leases = append(s.Leases, j)
 	}
 	return nil
+}
+
+// droppedBy returns how many packets of jobs were dropped because of their ports.
+func droppedBy(n *host.Host, t *table.Table) (map[uint32]uint64, error) {
+	all := map[uint32]uint64{}
+	if !t.LeadOut() {
+		return all, nil
+	}
+	list, err := ports.In(n.Guard.Pins).Jobs()
+	for _, j := range list {
+		all[j.ID] = j.Dropped
+	}
+	return all, err
 }
 
 // recorded returns the node table, with the node's HCAs if it has none yet.

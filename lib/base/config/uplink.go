@@ -19,7 +19,8 @@ type Uplink struct {
 	Gateway   netip.Addr
 	Routes    []netip.Prefix
 
-	Inbound bool // of auto: others reach a job that has the node to itself
+	Inbound bool           // of auto: others reach a job that has the node to itself
+	Deny    []netip.Prefix // of auto: where jobs do not send
 
 	Nameservers []netip.Addr // empty: the node's resolv.conf holds inside, too
 	Search      []string
@@ -65,6 +66,9 @@ const ipv4Only = "GN172 an uplink has IPv4 alone: give it IPv4 addresses"
 // maxShare bounds the jobs of a node that have an uplink at once.
 const maxShare = 1 << 16
 
+// maxDenied is how many networks the kernel's list of them takes.
+const maxDenied = 256
+
 func (u *Uplink) read(t document.Table) {
 	t.Allow(
 		// `"auto"` | jobs reach what the node reaches; `"none"`: they have no way to the management
@@ -89,6 +93,9 @@ func (u *Uplink) read(t document.Table) {
 		// `"none"` | nobody begins a connection to a job; `"whole-node"`: with `auto`, others reach [a job
 		// that has the node to itself](#inbound--whole-node)
 		"inbound",
+		// `[]` | networks and addresses to which no job sends by `auto`, IPv4, 256 at most: `["169.254.169.254/32"]`. The
+		// node's OUTPUT rules do not see jobs' packets
+		"deny",
 		// `[]` | what a job's `/etc/resolv.conf` has, three at most; without any, the node's holds inside,
 		// too. If that has a stub on the node's loopback, the job gets the file in which systemd-resolved
 		// or NetworkManager names the servers behind the stub
@@ -108,6 +115,12 @@ func (u *Uplink) read(t document.Table) {
 	}
 	if word, there := t.Word("inbound", "none", "whole-node"); there {
 		u.Inbound = word == "whole-node"
+	}
+	if list, there := t.Texts("deny"); there {
+		u.Deny = readNetworks(t, "deny", list)
+		if len(u.Deny) > maxDenied {
+			t.Fail("deny", "GN874 write larger networks", "has %d networks, and there is room for %d", len(u.Deny), maxDenied)
+		}
 	}
 	u.readNames(t)
 	u.check(t)
@@ -199,6 +212,9 @@ func (u *Uplink) check(t document.Table) {
 	}
 	if u.Inbound {
 		t.Fail("inbound", `GN178 take kind = "auto"`, "is not for kind = %q", u.Kind)
+	}
+	if len(u.Deny) > 0 {
+		t.Fail("deny", `GN875 take kind = "auto"`, "is not for kind = %q", u.Kind)
 	}
 	need("addresses", `GN300 say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
 	need("parent", "GN303 name the node's interface that leads to the management network")

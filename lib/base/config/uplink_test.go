@@ -47,6 +47,8 @@ func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 		{"unknown kind", "[uplink]\nkind = \"bridge\"\n", `f:2: uplink.kind: "bridge" is not one of "none", "auto", "macvlan"`, "correct line 2 of f"},
 		{"addresses of an automatic one", "[uplink]\nkind = \"auto\"\naddresses = \"10.0.0.16/28\"\n", `f:3: uplink.addresses: is not for kind = "auto"`, "the node's own routes say where jobs reach; to say it yourself, take kind = \"macvlan\""},
 		{"what an automatic one alone has", macvlan + "inbound = \"whole-node\"\n", `f:5: uplink.inbound: is not for kind = "macvlan"`, `take kind = "auto"`},
+		{"what an automatic one alone denies", macvlan + "deny = [\"10.0.0.0/8\"]\n", `f:5: uplink.deny: is not for kind = "macvlan"`, `take kind = "auto"`},
+		{"a name that is denied", "[uplink]\ndeny = [\"host\"]\n", `f:2: uplink.deny: "host" is not a network`, `write it like "10.0.0.0/8"; all the world is "0.0.0.0/0"`},
 		{"who reaches all jobs", "[uplink]\ninbound = \"all\"\n", `f:2: uplink.inbound: "all" is not one of "none", "whole-node"`, "correct line 2 of f"},
 		{"a name that no interface can have", "[uplink]\nname = \"sixteen-letters0\"\n", `f:2: uplink.name: "sixteen-letters0" cannot be the name of an interface`, `take a name like "eth0"`},
 		{"a pattern", "[uplink]\nname = \"eth%d\"\n", `f:2: uplink.name: "eth%d" cannot be the name of an interface`, `take a name like "eth0"`},

@@ -237,13 +237,14 @@ type GPU struct {
 
 // Lease is a job's lease.
 type Lease struct {
-	Job    uint32         `json:"job"`              // the job's id
-	Run    string         `json:"run"`              // which run of it
-	State  string         `json:"state"`            // complete, refused, partial or damaged
-	Age    time.Duration  `json:"age_ns"`           // nanoseconds since the prolog began it
-	Uplink string         `json:"uplink,omitempty"` // address of its uplink
-	Steps  []proc.Process `json:"steps,omitempty"`  // its slurmstepd processes
-	Left   []Step         `json:"left,omitempty"`   // what its epilog will undo
+	Job     uint32         `json:"job"`               // the job's id
+	Run     string         `json:"run"`               // which run of it
+	State   string         `json:"state"`             // complete, refused, partial or damaged
+	Age     time.Duration  `json:"age_ns"`            // nanoseconds since the prolog began it
+	Uplink  string         `json:"uplink,omitempty"`  // address of its uplink
+	Dropped uint64         `json:"dropped,omitempty"` // packets that were dropped, because it sent them by its uplink from a port that is not its own
+	Steps   []proc.Process `json:"steps,omitempty"`   // its slurmstepd processes
+	Left    []Step         `json:"left,omitempty"`    // what its epilog will undo
 }
 
 // Step is a step of a lease.

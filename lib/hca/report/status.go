@@ -154,6 +154,9 @@ func (s *Status) JobTable(w io.Writer, id uint32) error {
 	if l.Uplink != "" {
 		fmt.Fprintf(w, "uplink: %s\n", l.Uplink)
 	}
+	if l.Dropped > 0 {
+		fmt.Fprintf(w, "dropped: %d packets that it sent from ports that are not its own\n", l.Dropped)
+	}
 	for _, p := range l.Steps {
 		fmt.Fprintf(w, "runs: %s\n", p)
 	}

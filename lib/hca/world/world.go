@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/link"
 	"gresnet/lib/state"
@@ -50,6 +51,9 @@ type Given struct {
 	Warn func(id node.ID, problem error)
 }
 
+// Ports returns where the node's blocks of ports are.
+func (g Given) Ports() ports.Node { return ports.In(g.Guard.Pins) }
+
 // Outcome is what the steps of an unwinding find out, and what they leave to do. The caller
 // adds what it finds out itself.
 type Outcome struct {
@@ -68,7 +72,6 @@ type Outcome struct {
 // WayOut says what came of a job's uplink when its step was done.
 type WayOut struct {
 	Lacking error // why the job has none, if it can do without one
-	Closed  error // why nobody beyond the node reaches the job, and nobody calls srun in it
 	Srun    bool  // srun works in the job: it reaches slurmctld and slurmd of all nodes, which call it back
 }
 

@@ -1,6 +1,5 @@
-// Package bpf has gresnet's two BPF programs: the guard, which decides which
-// processes may open the device nodes of HCAs that jobs have, and the filter
-// that holds a job's uplink to plain IPv4 (NewPlain).
+// Package bpf loads BPF programs, and has the guard, which decides which
+// processes may open the device nodes of HCAs that jobs have.
 //
 // Modes of device nodes tell users apart, not jobs, and what a mount hides is
 // reached through /proc/PID/root by another process of the same user. The

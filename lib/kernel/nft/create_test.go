@@ -11,15 +11,19 @@ import (
 	"gresnet/test/netnstest"
 )
 
+func forward(c *nftables.Conn, t *nftables.Table) *nftables.Chain {
+	return c.AddChain(&nftables.Chain{Name: "forward", Table: t, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter})
+}
+
 func TestATableThatIsRefusedInPartIsNotMade(t *testing.T) {
 	ns := netnstest.New(t)
 	err := ns.Do(func() error {
 		for _, jump := range []string{"nowhere", "here"} {
 			err := create(nftables.TableFamilyIPv4, "way", func(c *nftables.Conn, table *nftables.Table) {
 				here := c.AddChain(&nftables.Chain{Name: "here", Table: table})
-				chain := filter(c, table, "forward", nftables.ChainHookForward)
-				add(c, chain, &expr.Verdict{Kind: expr.VerdictJump, Chain: jump}, isNew())
-				add(c, here, accept, isNew())
+				chain := forward(c, table)
+				c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: jump}}})
+				drop(c, here, port(sourcePort, expr.CmpOpEq, 7))
 			})
 			if jump == "here" {
 				return err
@@ -43,12 +47,12 @@ func TestATableThatIsThereStaysAsItIsAndOneThatIsNotIsRemovedAllTheSame(t *testi
 	ns.Run("nft add table ip one")
 	err := ns.Do(func() error {
 		err := create(nftables.TableFamilyIPv4, "one", func(c *nftables.Conn, table *nftables.Table) {
-			filter(c, table, "forward", nftables.ChainHookForward)
+			forward(c, table)
 		})
 		if out := ns.Run("nft list table ip one"); err != nil || out != "table ip one {\n}\n" {
 			t.Errorf("it is %q, %v", out, err)
 		}
-		return Remove("one", "two")
+		return remove(nftables.TableFamilyIPv4, []string{"one", "two"})
 	})
 	if out := ns.Run("nft list tables"); err != nil || out != "" {
 		t.Errorf("there is %q, %v", out, err)

@@ -22,7 +22,7 @@ func missing() error {
 	return hint.With(errors.New("this kernel has no nftables"), "GN215 modprobe nf_tables, or install the kernel's package that has it")
 }
 
-// Try returns an error if nobody can make a table, or forget connections.
+// Try returns an error if nobody can make a table.
 func Try() error {
 	c, err := open()
 	if err != nil {
@@ -31,7 +31,7 @@ func Try() error {
 	if _, err := c.ListTables(); isMissing(err) {
 		return missing()
 	}
-	return tryForget()
+	return nil
 }
 
 // create makes a table with all that fill adds, in one transaction. An existing table is therefore
@@ -52,10 +52,8 @@ func create(family nftables.TableFamily, name string, fill func(*nftables.Conn, 
 	return c.Flush()
 }
 
-// Remove removes IPv4 tables in one transaction, because the kernel waits for its readers each
-// time. It succeeds if there are no such tables.
-func Remove(names ...string) error { return remove(nftables.TableFamilyIPv4, names) }
-
+// remove removes tables in one transaction, because the kernel waits for its readers each time. It succeeds if there
+// are no such tables.
 func remove(family nftables.TableFamily, names []string) error {
 	for {
 		there, err := tryRemove(family, names)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -38,6 +39,9 @@ func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
 		return nil, err
 	}
 	pool, err := l.pool(moves)
+	if errors.Is(err, jobnet.ErrNoPorts) {
+		return nil, err
+	}
 	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
 		l.Host.Notice(l.World.Job, "no way out: %s", err)
 		return nil, nil

@@ -21,9 +21,6 @@ type Picked struct {
 	Passed   []gres.Holding
 }
 
-// Jobs is how many jobs the node can have at one time: each has an HCA, or a part of one.
-func (p Picked) Jobs() int { return len(p.mapping) }
-
 // Pick claims HCAs for a job in the table.
 func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *scan.Users) (p Picked, err error) {
 	if p.mapping, err = n.Mapped(t); err != nil {

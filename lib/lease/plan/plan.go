@@ -11,13 +11,12 @@ import (
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/kernel/nft"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
-	"gresnet/lib/network/virtual"
 	"gresnet/lib/state/table"
 )
 
@@ -145,15 +144,12 @@ func remade(mode rdma.Mode, h HCA) bool {
 func GoesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }
 
 // Uplink returns the step that makes an uplink; nil if the job has none.
-func Uplink(pool *jobnet.Pool, u *table.Uplink, uid uint32, forwarding []table.Forwarding) *network.Uplink {
+func Uplink(pool *jobnet.Pool, u *table.Uplink, uid uint32) *network.Uplink {
 	if pool == nil || u == nil {
 		return nil
 	}
-	s := &network.Uplink{Type: u.Type, Address: u.Address, NAT: pool.Auto, Pool: *pool, UID: uid, Forwarding: forwarding}
-	s.Block, s.Few, s.Root = pool.Ports(u.Address), pool.Few(u.Address), []virtual.Ports{pool.Chosen}
-	if s.Block.Any() {
-		s.Root = []virtual.Ports{s.Block}
-	}
+	s := &network.Uplink{Type: u.Type, Address: u.Address, Pool: *pool, UID: uid}
+	s.Settings = ports.Settings{Uplinks: pool.Ways, Locals: pool.All, Ephemeral: pool.Ephemeral}
 	return s
 }
 
@@ -171,30 +167,51 @@ func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink) *network.
 		out.Pool.Name = config.UplinkName // the site's name is the one that the node's interface has
 	}
 	out.Over, out.Services, out.Slurmd, out.Slurmds = s, c.Services, n.Slurmd, n.Slurmds
-	switch {
-	case n.Srun.Any():
-		// Any srun of the node listens there: whose it is nobody knows. So the job does not leave by such a port, either.
-		if n.Srun.Overlaps(out.Block) {
-			out.Block, out.Root = virtual.Ports{}, []virtual.Ports{out.Pool.Chosen}
-		}
-		if n.Srun.Overlaps(out.Few) {
-			out.Few = virtual.Ports{}
-		}
-		out.Root = append(out.Root, n.Srun)
-	case out.Block.Any():
-		out.Calls = calls(n, out)
-	}
+	settle(n, c, out)
 	return s
 }
 
-// calls returns who calls srun and salloc in a job.
-func calls(n *jobnet.Network, out *network.Uplink) *nft.Calls {
-	k := &nft.Calls{From: n.Controllers, Also: n.Cluster}
-	if slices.Contains(n.Controllers, n.Address()) {
-		k.Own = []uint32{0, n.SlurmUser()}
+// settle tells the uplink who calls srun and salloc in the job, at the job's block. If slurm.conf says other ports, nobody
+// reaches them.
+func settle(n *jobnet.Network, c config.Overlay, out *network.Uplink) {
+	all := &out.Settings
+	all.Services, all.SlurmUser = c.Services, n.SlurmUser()
+	for _, a := range n.Controllers {
+		all.Callers = append(all.Callers, netip.PrefixFrom(a, a.BitLen()))
 	}
-	for _, i := range out.Pool.Leads {
-		k.Leads = append(k.Leads, i.Index)
+	for _, r := range n.Cluster {
+		all.Callers = append(all.Callers, prefixes(r[0], r[1])...)
 	}
-	return k
+	for _, node := range n.Nodes {
+		all.Callers = append(all.Callers, netip.PrefixFrom(node.Address, node.Address.BitLen()))
+	}
+	all.Srun = ports.Block{First: n.Srun.First, Last: n.Srun.Last}
+	out.Called = !n.Srun.Any()
+}
+
+// prefixes returns the networks that are a range of addresses.
+func prefixes(first, last netip.Addr) (all []netip.Prefix) {
+	for first.IsValid() && first.Compare(last) <= 0 {
+		bits := first.BitLen()
+		for bits > 0 {
+			wider := netip.PrefixFrom(first, bits-1)
+			if wider.Masked().Addr() != first || highest(wider).Compare(last) > 0 {
+				break
+			}
+			bits--
+		}
+		p := netip.PrefixFrom(first, bits)
+		all, first = append(all, p), highest(p).Next()
+	}
+	return all
+}
+
+// highest returns the last address of a network.
+func highest(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for at := p.Bits(); at < len(b)*8; at++ {
+		b[at/8] |= 1 << (7 - at%8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
 }

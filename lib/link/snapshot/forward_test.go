@@ -1,7 +1,6 @@
 package snapshot_test
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -59,64 +58,4 @@ func waysTo(t *testing.T, node *netnstest.NS, network string) (got []string) {
 	})
 	slices.Sort(got)
 	return got
-}
-
-func TestForwardingIsSetForOneInterface(t *testing.T) {
-	node := netnstest.New(t)
-	node.Run("sysctl -qw net.ipv4.ip_forward=0; ip link add a0 type veth peer name a1")
-	in(t, node, func(*snapshot.Conn) error {
-		for _, on := range []bool{true, true, false, false} {
-			if err := link.Forward("a0", on); err != nil {
-				return err
-			}
-			var got []bool
-			for _, name := range []string{"a0", "a1", link.All} {
-				one, err := link.Forwards(name)
-				if err != nil {
-					return err
-				}
-				got = append(got, one)
-			}
-			if want := []bool{on, false, false}; !slices.Equal(got, want) {
-				t.Errorf("a0, a1 and all forward: %s, want %v", fmt.Sprint(got), want)
-			}
-		}
-		if err := link.Forward("none0", true); !link.IsGone(err) {
-			t.Errorf("an interface that is not there: %v", err)
-		}
-		return nil
-	})
-}
-
-func TestWhoAsksForLargeReceiveOffloadGivesUpNoOtherFeature(t *testing.T) {
-	node := netnstest.New(t)
-	node.Run("ip link add a0 type veth peer name a1")
-	in(t, node, func(c *snapshot.Conn) error {
-		index := find(t, c, "a0").Index
-		before := featuresOf(t, c, index)
-		if !slices.Contains(before, "tx-udp_tnl-segmentation") {
-			t.Fatalf("its features are %q", before)
-		}
-		if err := c.WantLRO(index); err != nil {
-			return err
-		}
-		after := slices.DeleteFunc(featuresOf(t, c, index), func(f string) bool { return f == "rx-lro" })
-		if !slices.Equal(after, before) {
-			t.Errorf("got  %q\nwant %q", after, before)
-		}
-		return nil
-	})
-}
-
-// featuresOf returns the features that are asked for.
-func featuresOf(t *testing.T, c *snapshot.Conn, index int) []string {
-	t.Helper()
-	s, err := c.Settings(index)
-	if err == nil {
-		err = c.Remade(index, &s)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Driver.Features
 }

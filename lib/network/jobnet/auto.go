@@ -8,6 +8,7 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/link"
 )
 
@@ -36,13 +37,24 @@ func (n Host) auto() (Pool, error) {
 	}
 	p := Pool{
 		Kind: config.UplinkAuto, Addresses: addresses, Bits: 32, Gateway: addresses.First, Routes: []netip.Prefix{everywhere}, Metric: autoMetric,
-		Auto: true, Leads: leads, own: []netip.Addr{addresses.First}, Chosen: n.Chosen, kept: n.Kept,
+		Auto: true, Leads: leads, Ephemeral: n.Ephemeral, own: []netip.Addr{addresses.First},
+	}
+	if p.withBlocks(n); p.Room() == 0 {
+		return Pool{}, noPorts(n.Ephemeral)
+	}
+	for _, all := range n.Networks {
+		for _, a := range all {
+			p.All = append(p.All, a.Addr())
+		}
 	}
 	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
 	// case an HCA brings a route to all that is around them: slurmctld may be there.
 	for _, i := range leads {
-		if own := n.Networks[i.Index]; len(own) > 0 && !p.Source.IsValid() {
-			p.Source = own[0].Addr()
+		if own := n.Networks[i.Index]; len(own) > 0 {
+			p.Ways = append(p.Ways, ports.Uplink{Index: i.Index, Address: own[0].Addr()})
+			if p.MTU == 0 || i.MTU < p.MTU {
+				p.MTU = i.MTU
+			}
 		}
 		for _, to := range n.around(i) {
 			if !slices.Contains(p.Routes, to) {
@@ -50,7 +62,20 @@ func (n Host) auto() (Pool, error) {
 			}
 		}
 	}
+	if len(p.Ways) == 0 {
+		err := errors.New("uplink: the node has no IPv4 address where it reaches others")
+		return Pool{}, hint.With(err, `GN872 give an interface that leads to the management network one, or set kind = "none" in [uplink]`)
+	}
+	p.Source = p.Ways[0].Address
 	return p, nil
+}
+
+// ErrNoPorts says that the node has no ports for jobs.
+var ErrNoPorts = errors.New("the node leaves no ports for jobs")
+
+func noPorts(own ports.Block) error {
+	err := fmt.Errorf("uplink: %w: its own programs get %s, and jobs have blocks of %d from %d on", ErrNoPorts, own, blockSize, ports.First)
+	return hint.With(err, `GN873 sysctl -w net.ipv4.ip_local_port_range="32768 60999", and the same in /etc/sysctl.d; or set kind = "none" or "macvlan" in [uplink]`)
 }
 
 // around returns the node's own addresses on an interface, and its networks.

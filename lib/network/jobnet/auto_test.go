@@ -36,12 +36,12 @@ func TestAnAutomaticUplinkHasTheFirstRangeThatIsNobodys(t *testing.T) {
 		address netip.Prefix
 		want    string
 	}{
-		{"nothing", nil, netip.Prefix{}, "198.19.0.0-198.19.15.255"},
-		{"a route into the first", []link.Way{{To: to("198.19.3.0/24"), Interfaces: []int{2}}}, netip.Prefix{}, "198.19.16.0-198.19.31.255"},
-		{"a route without an interface", []link.Way{{To: to("198.19.3.0/24")}}, netip.Prefix{}, "198.19.16.0-198.19.31.255"},
-		{"a route over three", []link.Way{{To: to("198.19.0.0/18"), Interfaces: []int{2}}}, netip.Prefix{}, "198.19.64.0-198.19.79.255"},
-		{"a network of the node's", nil, to("198.19.17.1/19"), "198.19.32.0-198.19.47.255"},
-		{"the halves of the world", []link.Way{{To: to("128.0.0.0/1"), Interfaces: []int{2}}}, netip.Prefix{}, "198.19.0.0-198.19.15.255"},
+		{"nothing", nil, netip.Prefix{}, "198.19.0.0-198.19.0.48"},
+		{"a route into the first", []link.Way{{To: to("198.19.3.0/24"), Interfaces: []int{2}}}, netip.Prefix{}, "198.19.16.0-198.19.16.48"},
+		{"a route without an interface", []link.Way{{To: to("198.19.3.0/24")}}, netip.Prefix{}, "198.19.16.0-198.19.16.48"},
+		{"a route over three", []link.Way{{To: to("198.19.0.0/18"), Interfaces: []int{2}}}, netip.Prefix{}, "198.19.64.0-198.19.64.48"},
+		{"a network of the node's", nil, to("198.19.17.1/19"), "198.19.32.0-198.19.32.48"},
+		{"the halves of the world", []link.Way{{To: to("128.0.0.0/1"), Interfaces: []int{2}}}, netip.Prefix{}, "198.19.0.0-198.19.0.48"},
 		{"all of it", []link.Way{{To: to("198.18.0.0/15"), Interfaces: []int{2}}}, netip.Prefix{}, "uplink: the node has networks of its own all over 198.19.0.0/16"},
 	} {
 		n := wayOut(c.ways...)
@@ -71,7 +71,7 @@ func TestAnAutomaticUplinkLeadsOutByWhatStaysOnTheNode(t *testing.T) {
 	if got := fmt.Sprint(names, p.Routes); got != "[eth0 eth1] [0.0.0.0/0 10.1.0.7/32 10.1.0.8/32 10.1.0.0/16 10.2.0.7/32 10.2.0.0/16]" {
 		t.Errorf("ways and routes: %s", got)
 	}
-	if first, err := p.Free(nil); err != nil || first.String() != "198.19.0.1" || p.Room() != 4095 || p.Type() != virtual.Veth {
+	if first, err := p.Free(nil); err != nil || first.String() != "198.19.0.1" || p.Room() != 48 || p.Type() != virtual.Veth {
 		t.Errorf("the first job has a %s with %s, room for %d, %v", p.Type(), first, p.Room(), err)
 	}
 }

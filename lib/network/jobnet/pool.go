@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/base/hint"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/link"
 	"gresnet/lib/network/virtual"
 )
@@ -21,8 +22,8 @@ type Host struct {
 	Networks   map[int][]netip.Prefix    // by index of interface
 	Ways       []link.Way                // see ReadWays
 	Moves      func(link.Interface) bool // whether a job can get the interface; nil: no job can
-	Chosen     virtual.Ports             // see ReadPorts
-	Kept       []virtual.Ports           // ports that are not jobs'
+	Ephemeral  ports.Block               // of the node's programs
+	Kept       []ports.Block             // ports of its services
 }
 
 // isHostEnd tells the node's end of a job's uplink from an interface of the node's own.
@@ -55,35 +56,18 @@ func (n *Host) ReadWays(c *link.Conn) (err error) {
 	return err
 }
 
-// Ports returns the block of ports of the job that has an address, or none.
-func (p Pool) Ports(a netip.Addr) virtual.Ports {
-	if at := p.place(a); p.Auto && at >= 0 && at < last {
-		return p.unused(at)
-	}
-	return virtual.Ports{}
-}
+// blockSize is how many ports each job has.
+const blockSize = 1 << 10
 
-// Few returns the ports by which a job without a block leaves the node, or none.
-func (p Pool) Few(a netip.Addr) virtual.Ports {
-	all, at := p.unused(last), p.place(a)
-	if !p.Auto || !all.Any() || at < 0 || at >= jobPorts/fewPorts {
-		return virtual.Ports{}
+// Block returns the block of ports of the job that has an address: that of the first address but the gateway's begins
+// with the first port.
+func (p Pool) Block(a netip.Addr) (ports.Block, bool) {
+	at := int(number(a)-number(p.Addresses.First)) - 1
+	if !p.Auto || at < 0 {
+		return ports.Block{}, false
 	}
-	first := all.First + at*fewPorts
-	return virtual.Ports{First: first, Last: first + fewPorts - 1}
-}
-
-// place returns the number of an address, from 0 on.
-func (p Pool) place(a netip.Addr) int {
-	return int(number(a)-number(p.Addresses.First)) - 1 // the first address is the gateway's
-}
-
-// unused returns a block if it is free of ports that are not jobs', or none.
-func (p Pool) unused(at int) virtual.Ports {
-	if b := block(at); !slices.ContainsFunc(p.kept, b.Overlaps) {
-		return b
-	}
-	return virtual.Ports{}
+	first := ports.First + at*blockSize
+	return ports.Block{First: first, Last: first + blockSize - 1}, first+blockSize <= 1<<16
 }
 
 // Pool has the addresses that the node's jobs can have, and what their uplinks have in common.
@@ -97,18 +81,17 @@ type Pool struct {
 	Routes    []netip.Prefix
 	Metric    int // of the routes
 
-	// Chosen has the ports that the kernel chooses for sockets of the node's, and those that a job
-	// without a block has inside.
-	Chosen virtual.Ports
-
-	Auto  bool             // a veth for which gresnet makes the node forward, not a macvlan
-	Leads []link.Interface // by which such a job reaches others: the node forwards what comes back there
+	Auto      bool             // a veth for which gresnet makes the node forward, not a macvlan
+	Leads     []link.Interface // by which such a job reaches others
+	Ways      []ports.Uplink   // those that have an address of IPv4
+	All       []netip.Addr     // the node's addresses
+	Ephemeral ports.Block      // see Host
+	MTU       int              // of the shortest of the ways
 
 	// Source is the node's address towards jobs, if a job does not have it itself.
 	Source netip.Addr
 
-	own  []netip.Addr    // addresses that jobs cannot have
-	kept []virtual.Ports // ports that are not jobs'
+	own []netip.Addr // addresses that jobs cannot have
 }
 
 // NewPool returns the node's pool, or why jobs cannot have what the site wants.
@@ -229,15 +212,9 @@ func (p Pool) Type() string {
 	return virtual.Macvlan
 }
 
-// Free returns the first address that is not taken, of those with a block of ports if there is one. It refuses the job
-// if none is left: users decide how many jobs a node has at once.
+// Free returns the first address that is not taken. It refuses the job if none is left: users decide how many jobs
+// a node has at once.
 func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
-	for at := range uint32(last) {
-		a := address(int64(number(p.Addresses.First) + 1 + at))
-		if p.Ports(a).Any() && !slices.Contains(taken, a) {
-			return a, nil
-		}
-	}
 	for n := number(p.Addresses.First); ; n++ {
 		a := address(int64(n))
 		if !slices.Contains(p.own, a) && !slices.Contains(taken, a) {
@@ -262,6 +239,18 @@ func (p Pool) Room() int {
 		}
 	}
 	return room - len(seen)
+}
+
+// withBlocks leaves the pool the addresses whose blocks nobody else has ports of.
+func (p *Pool) withBlocks(n Host) {
+	last := number(p.Addresses.First) + (1<<16-ports.First)/blockSize
+	p.Addresses.Last = address(int64(last))
+	for at := number(p.Addresses.First) + 1; at <= last; at++ {
+		b, _ := p.Block(address(int64(at)))
+		if b.Overlaps(n.Ephemeral) || slices.ContainsFunc(n.Kept, b.Overlaps) {
+			p.own = append(p.own, address(int64(at)))
+		}
+	}
 }
 
 func number(a netip.Addr) uint32 {

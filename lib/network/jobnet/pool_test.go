@@ -2,17 +2,17 @@ package jobnet_test
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
-	"gresnet/lib/network/virtual"
 )
 
 // node has eth0 in 10.1.0.0/16, where it is host 7, eth1 in 10.2.0.0/16, and an
@@ -106,37 +106,33 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-func TestAJobsBlockHasNoPortOfTheNodesAndJobsWithABlockComeFirst(t *testing.T) {
+func TestAJobsBlockHasNoPortOfTheNodes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		kept  []virtual.Ports
-		first []int // of the blocks of the first jobs
-		few   int   // the first of the last job's few ports
+		own   ports.Block
+		kept  []ports.Block
+		first []int // of the blocks
 	}{
-		{"a node as the kernel makes it", []virtual.Ports{{First: 32768, Last: 60999}}, []int{16384, 18432, 20480, 22528, 24576, 26624, 28672, 30720, 61440, 0, 0}, 63488 + 9*64},
-		{"one with services", []virtual.Ports{{First: 32768, Last: 60999}, {First: 18431, Last: 18431}, {First: 27000, Last: 27000}}, []int{18432, 20480, 22528, 24576, 28672, 30720, 61440, 0}, 63488},
-		{"one that chooses all ports", []virtual.Ports{{First: 1024, Last: 65535}}, []int{0, 0}, 0},
-		{"one that reserves some", []virtual.Ports{{First: 1024, Last: 19999}, {First: 22528, Last: 65535}}, []int{20480, 0}, 0},
-		{"one that chooses none of them", []virtual.Ports{{First: 1024, Last: 16383}}, []int{16384, 18432}, 63488 + 64},
+		{"a node as the kernel makes it", ports.Block{First: 32768, Last: 60999}, nil, append(every1024(16384, 32768), every1024(61440, 65536)...)},
+		{"one with services", ports.Block{First: 32768, Last: 65535}, []ports.Block{{First: 17407, Last: 17407}, {First: 27000, Last: 27000}}, append(every1024(17408, 26624), every1024(27648, 32768)...)},
+		{"one that chooses few", ports.Block{First: 1024, Last: 16383}, nil, every1024(16384, 65536)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := wayOut()
-			n.Kept = c.kept
+			n.Ephemeral, n.Kept = c.own, c.kept
 			p, err := jobnet.NewPool(config.Uplink{Kind: config.UplinkAuto}, n)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var taken []netip.Addr
 			var first []int
-			for range c.first {
+			for {
 				a, err := p.Free(taken)
-				if err != nil || slices.Contains(taken, a) {
-					t.Fatalf("%s after %v, %v", a, taken, err)
+				if err != nil {
+					break
 				}
-				taken, first = append(taken, a), append(first, p.Ports(a).First)
-			}
-			if few := p.Few(taken[len(taken)-1]); few.First != c.few {
-				t.Errorf("the last job has %v, want %d", few, c.few)
+				b, _ := p.Block(a)
+				taken, first = append(taken, a), append(first, b.First)
 			}
 			if !slices.Equal(first, c.first) {
 				t.Errorf("the jobs' blocks begin at %v, want %v", first, c.first)
@@ -145,14 +141,19 @@ func TestAJobsBlockHasNoPortOfTheNodesAndJobsWithABlockComeFirst(t *testing.T) {
 	}
 }
 
-func TestPortsThatTheKernelDoesNotChooseAreJobs(t *testing.T) {
-	all := virtual.Ports{First: 1024, Last: 65535}
-	for list, want := range map[string]string{
-		"": "[{1024 65535}]", "16384-32767": "[{1024 16383} {32768 65535}]", "80,1024,2000-2010,65535": "[{1025 1999} {2011 65534}]", "1-65535": "[]",
-	} {
-		if got := fmt.Sprint(jobnet.Without(all, list)); got != want {
-			t.Errorf("without %q there are %s, want %s", list, got, want)
-		}
+func every1024(from, to int) (all []int) {
+	for ; from < to; from += 1024 {
+		all = append(all, from)
+	}
+	return all
+}
+
+func TestANodeThatChoosesAllPortsHasNoneForJobs(t *testing.T) {
+	n := wayOut()
+	n.Ephemeral = ports.Block{First: 1024, Last: 65535}
+	_, err := jobnet.NewPool(config.Uplink{Kind: config.UplinkAuto}, n)
+	if !errors.Is(err, jobnet.ErrNoPorts) || !strings.Contains(err.Error(), "1024-65535") || !strings.Contains(hint.Of(err), "net.ipv4.ip_local_port_range") {
+		t.Errorf("%v, hint %q", err, hint.Of(err))
 	}
 }
 

@@ -15,7 +15,7 @@ type Packet struct {
 	From, To       netip.Addr // IPv4
 	Protocol       byte       // TCP or UDP
 	FromPort, Port uint16
-	By             int // index of the interface by which it comes from other nodes; 0: from a job, by its uplink
+	By             int // index of the interface by which it arrives
 }
 
 // The protocols of packets.

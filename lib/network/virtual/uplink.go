@@ -149,13 +149,13 @@ func Forward(u Uplink) error {
 	return nil
 }
 
-// Confine attaches a filter to the node's end of an uplink, for packets from the job. The filter
-// and its program go with the interface.
+// Confine attaches a filter to the node's end of an uplink, for packets from the job, in place of one that is there.
+// The filter and its program go with the interface.
 func Confine(u Uplink, program *os.File) error {
 	attributes := netlink.QdiscAttrs{LinkIndex: u.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
 	err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: attributes})
-	if err == nil {
-		err = netlink.FilterAdd(&netlink.BpfFilter{
+	if err == nil || errors.Is(err, unix.EEXIST) {
+		err = netlink.FilterReplace(&netlink.BpfFilter{
 			FilterAttrs: netlink.FilterAttrs{
 				LinkIndex: u.Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL,
 			},

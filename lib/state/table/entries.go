@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"gresnet/lib/base/node"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/state"
 )
 
@@ -38,8 +39,8 @@ func decode(entries map[string]Entry) (t Table) {
 			d.unread(path, id)
 		}
 	}
-	for _, path := range in(entries, state.Forwarding) {
-		d.forwarding(path)
+	for _, path := range in(entries, state.Hooked) {
+		d.hooked(path)
 	}
 	for _, path := range in(entries, state.Uplinks) {
 		d.uplink(path)
@@ -175,18 +176,18 @@ func lost(n int) node.HCA {
 // unreadable says why no job gets an HCA whose entry does not read.
 func unreadable(path string) string { return path + " does not read" }
 
-// forwarding ends by an interface's index, even if what was there before does not read.
-func (d decoder) forwarding(path string) {
+// hooked ends by an interface's index, even if what was there before does not read.
+func (d decoder) hooked(path string) {
 	index, err := strconv.Atoi(filepath.Base(path))
 	if err != nil || index <= 0 {
 		d.unread(path, node.ID{})
 		return
 	}
-	f := Forwarding{Index: index}
+	f := ports.Before{Index: index}
 	if !d.read(path, &f) || f.Index != index {
-		f = Forwarding{Index: index, Name: fmt.Sprintf("interface %d", index)}
+		f = ports.Before{Index: index, Name: fmt.Sprintf("interface %d", index)}
 	}
-	d.t.Forwarding = append(d.t.Forwarding, f)
+	d.t.Hooked = append(d.t.Hooked, f)
 }
 
 // uplink adds an address that a job has. If its link does not read, the address stays taken.
@@ -268,8 +269,8 @@ func encode(t Table, before map[string]Entry) map[string]Entry {
 			all[filepath.Join(state.Uplinks, u.Address.String())] = Entry{Target: fmt.Sprintf("../jobs/%d/%s/%s", u.Job, kind, u.Run)}
 		}
 	}
-	for _, f := range t.Forwarding {
-		all[filepath.Join(state.Forwarding, strconv.Itoa(f.Index))] = file(f)
+	for _, f := range t.Hooked {
+		all[filepath.Join(state.Hooked, strconv.Itoa(f.Index))] = file(f)
 	}
 	for _, s := range t.Shared {
 		all[filepath.Join(state.Shared, s.HCA.File())] = file(s)

@@ -32,11 +32,11 @@ type Folder string
 // folders are the folders, in the order in which entries are written. What a claim or an address
 // needs is there before it. Who could open an HCA's device nodes comes after the claim of a slot, and
 // goes before it: whoever finds that without a slot opens the nodes.
-var folders = []string{state.HCAs, state.Numbers, state.Forwarding, state.Quarantine, state.Uplinks, state.Claims, state.Shared}
+var folders = []string{state.HCAs, state.Numbers, state.Hooked, state.Quarantine, state.Uplinks, state.Claims, state.Shared}
 
 // removed is the order in which entries are removed. An HCA that its job's epilog frees is never in
 // quarantine without a claim: nobody would know what that one had.
-var removed = []string{state.Shared, state.Quarantine, state.Claims, state.Uplinks, state.Forwarding, state.Numbers, state.HCAs}
+var removed = []string{state.Shared, state.Quarantine, state.Claims, state.Uplinks, state.Hooked, state.Numbers, state.HCAs}
 
 // Read reads the table. It takes no lock.
 func (f Folder) Read() (Table, error) {

@@ -16,6 +16,7 @@ import (
 
 	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/state/table"
 )
 
@@ -39,8 +40,8 @@ var (
 			{Type: "veth", Address: netip.MustParseAddr("169.254.1.2"), Job: 1, Run: "2/s8KQ3V7Z1", Auto: true},
 			{Type: "macvlan", Address: netip.MustParseAddr("fd00::2"), Job: 2, Run: "0"},
 		},
-		Forwarding: []table.Forwarding{{Index: 3, Name: "eth0", Router: true, LRO: []int{4}}},
-		Shared:     []table.Shared{{HCA: hcaB.ID, Name: "mlx5_1", Nodes: []devnode.Node{{Kind: "uverbs", Access: devnode.Access{Mode: 0o666}}}}},
+		Hooked: []ports.Before{{Index: 3, Name: "eth0", Hooks: true}},
+		Shared: []table.Shared{{HCA: hcaB.ID, Name: "mlx5_1", Nodes: []devnode.Node{{Kind: "uverbs", Access: devnode.Access{Mode: 0o666}}}}},
 	}
 )
 
@@ -121,7 +122,7 @@ func TestAListOfTheFoldersTellsAnAdministratorWhoHasWhat(t *testing.T) {
 		"uplinks/fd00::2":              "../jobs/2/macvlan/0",
 		"numbers/0":                    "../hcas/0000:03:00.0,vf=10",
 		"numbers/1":                    "../hcas/a@0000:01:00.0",
-		"forwarding/3":                 `{"index":3,"name":"eth0","router":true,"lro":[4]}` + "\n",
+		"hooked/3":                     `{"index":3,"name":"eth0","hooks":true}` + "\n",
 		"hcas/b@0000:02:00.0":          `{"id":{"guid":"b","pci":"0000:02:00.0"},"name":"mlx5_1"}` + "\n",
 	} {
 		if all[path] != want {
@@ -342,7 +343,7 @@ func TestNoReaderMissesAClaimWhileOthersComeAndGo(t *testing.T) {
 func FuzzEntry(f *testing.F) {
 	for path, text := range map[string]string{
 		"claims/a@0000:01:00.0": "../jobs/1/0", "claims/x": "../jobs/99999999999/0", "numbers/3": "../hcas/a@0000:01:00.0", "numbers/4000000000": "x",
-		"quarantine/x": `{"hca":{"guid":"x"},"quarantined":"y"}`, "uplinks/fe80::1%25eth0": "../jobs/1/auto/0", "uplinks/::": "", "forwarding/-1": "{}",
+		"quarantine/x": `{"hca":{"guid":"x"},"quarantined":"y"}`, "uplinks/fe80::1%25eth0": "../jobs/1/auto/0", "uplinks/::": "", "hooked/-1": "{}",
 		"shared/a@0000:01:00.0": `{"hca":{"guid":"a","pci":"0000:01:00.0"}}`, "hcas/a@0000:01:00.0": "{}",
 	} {
 		f.Add(path, text)
@@ -364,7 +365,7 @@ func TestNoKillBetweenTwoEntriesLeavesWhatLaterRunsMistake(t *testing.T) {
 		"who could open the nodes, without a slot, opens another job's": written("claims") < written("shared") && removed("shared") < removed("claims"),
 		"a quarantine whose claim goes before it is written frees":      written("quarantine") < written("claims") && removed("quarantine") < removed("claims"),
 		"a claim of an HCA without a number shifts others":              written("hcas") < written("numbers") && written("numbers") < written("claims"),
-		"an address without forwarding leads nowhere":                   written("forwarding") < written("uplinks") && removed("uplinks") < removed("forwarding"),
+		"an address without the programs that judge leads nowhere":      written("hooked") < written("uplinks") && removed("uplinks") < removed("hooked"),
 	} {
 		if !is {
 			t.Errorf("%s: %q and %q", why, table.Written, table.Removed)

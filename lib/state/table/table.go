@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/kernel/ports"
 )
 
 // Table is what the node has for all jobs together, as its folders have it.
@@ -17,8 +18,8 @@ type Table struct {
 	Claims []Claim    `json:"claims"`
 	// Uplinks lists the jobs' addresses. Job 0 has one whose link does not read.
 	Uplinks []Uplink `json:"uplinks"`
-	// Forwarding lists the interfaces that forward for jobs' uplinks, as long as there are any.
-	Forwarding []Forwarding `json:"forwarding"`
+	// Hooked lists the interfaces whose packets are judged for jobs' uplinks, as long as there are any.
+	Hooked []ports.Before `json:"hooked"`
 	// Shared lists the HCAs with slots that jobs have, and who could open their device nodes before
 	// the first of these jobs.
 	Shared []Shared `json:"shared"`
@@ -33,18 +34,7 @@ type Uplink struct {
 	Address netip.Addr `json:"address"`
 	Job     uint32     `json:"job"`
 	Run     string     `json:"run"`
-	Auto    bool       `json:"auto,omitempty"` // the node has to forward answers to it
-}
-
-// Forwarding says that an interface of the node forwards for jobs, and which settings it had
-// before. The epilog of the last of these jobs restores them.
-type Forwarding struct {
-	Index int    `json:"index"`
-	Name  string `json:"name"`
-	// Router says that the node forwarded by its other interfaces already.
-	Router bool `json:"router,omitempty"`
-	// LRO lists the interfaces, by index, on which the kernel switched off large receive offload.
-	LRO []int `json:"lro,omitempty"`
+	Auto    bool       `json:"auto,omitempty"` // the node has to hand answers to it
 }
 
 // Shared says that jobs have slots of an HCA, and who could open its device nodes on the node before.

@@ -82,10 +82,6 @@ type firewall struct {
 	stop   string
 }
 
-// dockerUser is what docs/operators.md has.
-const dockerUser = `iptables -I DOCKER-USER -s 198.19.0.0/16 -j ACCEPT
-iptables -I DOCKER-USER -d 198.19.0.0/16 -m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j ACCEPT`
-
 // What the VM writes is on an overlay, on which Docker can have no other.
 const startDocker = `mkdir -p /etc/docker; echo '{"storage-driver": "vfs"}' >/etc/docker/daemon.json; systemctl start docker`
 
@@ -95,8 +91,8 @@ var firewalls = []firewall{
 	{
 		name:   "firewalld",
 		start:  "systemctl start firewalld; until firewall-cmd -q --state; do sleep 0.2; done",
-		shuts:  []string{"slurmd", "out", "peer"},
-		accept: "firewall-cmd -q --permanent --zone=trusted --add-source=198.19.0.0/16; firewall-cmd -q --permanent --add-port=489/udp; firewall-cmd -q --reload",
+		shuts:  []string{"slurmd", "peer"},
+		accept: "firewall-cmd -q --permanent --add-port=6818/tcp; firewall-cmd -q --permanent --add-port=489/udp; firewall-cmd -q --reload",
 		again:  "firewall-cmd -q --complete-reload; systemctl restart firewalld; until firewall-cmd -q --state; do sleep 0.2; done",
 		stop:   "systemctl stop firewalld; rm -rf /etc/firewalld/zones/*",
 	},
@@ -112,8 +108,8 @@ table inet site {
 }
 T
 systemctl start nftables`,
-		shuts: []string{"slurmd", "out", "peer", "called"},
-		accept: `sed -i 's/iif lo accept;/& iifname "job*" tcp dport 6818 accept; udp sport 600-1000 udp dport 489 accept;/; s/related } accept;/& ip saddr 198.19.0.0\/16 accept; oifname "job*" ct status dnat accept;/' /etc/nftables.conf
+		shuts: []string{"peer"},
+		accept: `sed -i 's/iif lo accept;/& udp sport 600-1000 udp dport 489 accept;/' /etc/nftables.conf
 systemctl reload nftables`,
 		again: "systemctl reload nftables",
 		stop:  "nft delete table inet site; systemctl reset-failed nftables || true",
@@ -121,16 +117,14 @@ systemctl reload nftables`,
 	{
 		name:   "Docker",
 		start:  startDocker,
-		shuts:  []string{"out", "called"},
-		accept: dockerUser,
+		accept: "true",
 		again:  "systemctl restart docker",
 		stop:   noDocker + "nft delete table ip filter; nft delete table ip nat",
 	},
 	{
 		name:   "Docker by iptables-legacy",
 		start:  "update-alternatives --quiet --set iptables /usr/sbin/iptables-legacy; " + startDocker,
-		shuts:  []string{"out", "called"},
-		accept: dockerUser,
+		accept: "true",
 		again:  "systemctl restart docker",
 		stop:   noDocker + "update-alternatives --quiet --auto iptables",
 	},
@@ -138,11 +132,10 @@ systemctl reload nftables`,
 		name: "iptables-legacy",
 		start: `I() { iptables-legacy "$@"; }; I -P INPUT DROP; I -P FORWARD DROP; I -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; I -A INPUT -i lo -j ACCEPT
 I -A INPUT -p tcp --dport 22 -j ACCEPT; I -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`,
-		shuts: []string{"slurmd", "out", "peer", "called"},
-		accept: `I() { iptables-legacy "$@"; }; I -A INPUT -i job+ -p tcp --dport 6818 -j ACCEPT; I -A INPUT -p udp --sport 600:1000 --dport 489 -j ACCEPT
-I -A FORWARD -s 198.19.0.0/16 -j ACCEPT; I -A FORWARD -o job+ -m conntrack --ctstate DNAT -j ACCEPT`,
-		again: "iptables-legacy-save >/tmp/rules; iptables-legacy-restore </tmp/rules",
-		stop:  "iptables-legacy -P INPUT ACCEPT; iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F",
+		shuts:  []string{"slurmd", "peer"},
+		accept: `I() { iptables-legacy "$@"; }; I -A INPUT -p tcp --dport 6818 -j ACCEPT; I -A INPUT -p udp --sport 600:1000 --dport 489 -j ACCEPT`,
+		again:  "iptables-legacy-save >/tmp/rules; iptables-legacy-restore </tmp/rules",
+		stop:   "iptables-legacy -P INPUT ACCEPT; iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F",
 	},
 }
 

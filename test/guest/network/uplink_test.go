@@ -112,7 +112,7 @@ echo "covered $(grep -c " /etc/hosts " /proc/self/mountinfo)"
 	out := vm.Run(t, "cat /tmp/"+job+".out")
 	inside := strings.TrimSpace(strings.SplitN(out, "\n", 2)[0])
 	for _, want := range []string{
-		"uplink 198.19.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 198.19.0.1\n", "master 192.0.2.1\n",
+		"uplink 198.19.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 192.0.2.1\n", "master 192.0.2.1\n",
 		"srun exits with 0\n", "covered 0\n",
 	} {
 		if !strings.Contains(out, want) {

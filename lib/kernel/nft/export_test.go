@@ -1,4 +1,0 @@
-package nft
-
-// Listed tells how many connections of an address the kernel lists.
-var Listed = count

@@ -1,3 +1,0 @@
-package jobnet
-
-var Without = without
