@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/network/virtual"
+	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
 
@@ -39,6 +40,7 @@ func overlayBed(t testing.TB) (node, far, farJob *netnstest.NS, state string) {
 	}
 	t.Setenv("GRESNET_LAW_CONF", conf)
 	t.Setenv("GRESNET_LAW_NODES", "node[1-2]")
+	t.Setenv("GRESNET_LAW_PINS", cgrouptest.Pins(t))
 	return node, far, farJob, state
 }
 
