@@ -121,7 +121,7 @@ print(errno.errorcode[s.connect_ex((\"`+address+`\", 1))])"`)
 	node.Run(`python3 -c '
 import os, socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("", 7777))
+s.bind(("", 777))
 if os.fork() == 0:
 	os.setsid()
 	os.closerange(0, 3)
@@ -133,7 +133,7 @@ import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b\"uplink0\")
 for address in (\"127.0.0.1\", \"10.9.0.2\"):
-	s.sendto(address.encode(), (address, 7777))"`)
+	s.sendto(address.encode(), (address, 777))"`)
 	if got := node.Run("until cat " + state + "/first 2>/dev/null; do sleep 0.02; done; rm " + state + "/first"); got != "10.9.0.2" {
 		t.Errorf("the first datagram that arrives went to %s", got)
 	}

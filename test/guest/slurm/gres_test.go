@@ -140,11 +140,12 @@ func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
 		c.job = "SLURM_JOB_ID=" + c.id + c.job
 		vm.WriteConfig(t, local)
 		for _, program := range []string{"prolog", "epilog"} {
-			if got, said := opened(t, program, c.job); len(got) > 0 {
+			got, said := opened(t, program, c.job)
+			if len(got) > 0 {
 				t.Errorf("%s where %s answers: %q\n%s", program, c.answers, got, said)
 			}
 			if got := vm.Claims(t, c.id); program == "prolog" && got != c.claims {
-				t.Errorf("where %s answers, the job has claimed %q, wanted %q", c.answers, got, c.claims)
+				t.Errorf("where %s answers, the job has claimed %q, wanted %q:\n%s", c.answers, got, c.claims, said)
 			}
 		}
 		vm.Same(t, before)

@@ -10,7 +10,7 @@ import (
 
 const (
 	// entries are the folders of the node's state, and what says that they have it.
-	entries = "version hcas numbers shared forwarding quarantine uplinks claims"
+	entries = "version hcas numbers shared hooked quarantine uplinks claims"
 
 	// ForgetTable has the node forget its HCAs and their numbers, when no job has any.
 	ForgetTable = "(cd /run && mkdir -p gresnet && cd gresnet && rm -rf " + entries + ")"
@@ -18,7 +18,7 @@ const (
 	SaveTable = "rm -rf /tmp/table && mkdir /tmp/table && (cd /run/gresnet && cp -a " + entries + " /tmp/table)"
 	PutTable  = ForgetTable + "; cp -a /tmp/table/. /run/gresnet"
 	// ListTable lists all entries, with what each has.
-	ListTable = "(cd /run/gresnet; find " + entries + " -printf '%p %l\\n' | sort; grep -rs . hcas shared forwarding quarantine | sort)"
+	ListTable = "(cd /run/gresnet; find " + entries + " -printf '%p %l\\n' | sort; grep -rs . hcas shared hooked quarantine | sort)"
 )
 
 // Table is what jobs have on the node.
