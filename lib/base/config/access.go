@@ -91,25 +91,23 @@ const (
 
 func (a *Access) read(t document.Table) {
 	t.Allow(
-		// `"open"` | on the node, `/dev/infiniband`, `rdma_cm` and the devices of free HCAs stay as the
-		// kernel and udev have them; `"closed"`: only root can open the HCAs' device nodes (0600), also of
-		// free HCAs, and `rdma_cm`, and enter the folder (0700): [see below](#on-the-node)
+		// `"open"` | free HCAs' device nodes and `rdma_cm` stay as udev has them; `"closed"`: only root can
+		// open them: [see below](#on-the-node)
 		"host",
 		// `"auto"` | whether the job gets [`rdma_cm`](#rdma-cm): `"auto"`: if it has the node to itself;
-		// `true`; `false`. A `[[policy]]` may say it for some jobs
+		// `true`; `false`. A `[[policy]]` can set it for some jobs
 		"rdma_cm",
-		// `false` | the job gets the `umad` devices of its HCAs, too, and those of their SMI sub-devices
-		// (`smi1` beside `mlx5_0`, on ConnectX-8), which are no HCAs. In exclusive mode no job gets an HCA
-		// with such a sub-device: the kernel does not end the move
+		// `false` | the job also gets the `umad` devices of its HCAs and of their SMI sub-devices (`smi1`
+		// beside `mlx5_0`, on ConnectX-8), which are no HCAs. In exclusive mode no job gets an HCA with such a
+		// sub-device: the kernel does not end the move
 		"umad",
 		// `false` | the job also gets the `issm` devices
 		"issm",
-		// `"auto"` | in shared mode, a BPF program keeps a job's HCAs from its user's other processes,
-		// [if the node can have one](#the-guard); `"required"`: otherwise no job gets an HCA; `"off"`:
-		// there is none
+		// `"auto"` | in shared mode, a BPF program keeps a job's HCAs from its user's other processes, [if the
+		// node can have one](#the-guard); `"required"`: without it no job gets an HCA; `"off"`: there is none
 		"guard",
 		// `"network"` | a job has its own network namespace with its HCAs' interfaces, and device nodes;
-		// `"devices"`: [device nodes only](#isolation). A `[[policy]]` may say it for some jobs
+		// `"devices"`: [device nodes only](#isolation). A `[[policy]]` can set it for some jobs
 		"isolation",
 	)
 	t.Choose("host", &a.Host, Closed, Open)

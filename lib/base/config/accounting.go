@@ -13,8 +13,8 @@ type Accounting struct {
 
 func (a *Accounting) read(t document.Table) {
 	t.Allow(
-		// | path of a file to which each epilog appends a line of JSON, with what the job sent and
-		// received by each HCA; without it there is none
+		// | path of a file to which each epilog appends a line of JSON: what the job sent and received by each
+		// HCA
 		"file",
 	)
 	if a.File, _ = t.Text("file"); a.File != "" && (!filepath.IsAbs(a.File) || filepath.Clean(a.File) != a.File) {

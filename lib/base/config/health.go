@@ -33,15 +33,15 @@ var linkCounters = []string{
 
 func (h *Health) read(t document.Table) {
 	t.Allow(
-		// `"warn"` | if a port is restored without the link that it had when the job got it, or with a
-		// slower one, slurmd's log has a line; `"quarantine"`: the epilog fails and no job gets the HCA;
-		// `"off"`: there is no check
+		// `"warn"` | if a port is restored without the link that it had when the job got it, or with a slower
+		// one, slurmd's log has a line; `"quarantine"`: the epilog fails and no job gets the HCA; `"off"`:
+		// there is no check
 		"port",
 		// | by how much a port's `counters` and `hw_counters` may grow during a job before slurmd's log
 		// warns: `{ symbol_error = 100 }`
 		"warn",
-		// | the same for quarantine: `link_downed`, `link_error_recovery`, `symbol_error`,
-		// `port_rcv_errors`, `local_link_integrity_errors`; users can make others grow
+		// | the same for quarantine: `link_downed`, `link_error_recovery`, `symbol_error`, `port_rcv_errors`,
+		// `local_link_integrity_errors`. Users can make other counters grow
 		"quarantine",
 	)
 	t.Choose("port", &h.Port, HealthWarn, HealthQuarantine, HealthOff)

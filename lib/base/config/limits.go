@@ -15,7 +15,7 @@ type Limits struct {
 
 func (l *Limits) read(t document.Table) {
 	t.Allow(
-		// no limit | open contexts, for each of its HCAs, all of its processes together; 1 to 2147483647
+		// no limit | open contexts for each of its HCAs, of all its processes together; 1 to 2147483647
 		"hca_handle",
 		// no limit | protection domains, memory regions, queue pairs, completion queues and the like,
 		// counted in the same way

@@ -14,7 +14,7 @@ type Metrics struct {
 func (m *Metrics) read(t document.Table) {
 	t.Allow(
 		// | path of a file that ends in `.prom`, in the folder of node_exporter's
-		// `--collector.textfile.directory`; without it nothing is counted
+		// `--collector.textfile.directory`; without it gresnet counts nothing
 		"file",
 	)
 	if m.File, _ = t.Text("file"); m.File != "" && (!filepath.IsAbs(m.File) || filepath.Ext(m.File) != ".prom" || filepath.Base(m.File) == ".prom") {

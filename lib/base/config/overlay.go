@@ -47,17 +47,17 @@ func (o *Overlay) read(t document.Table) {
 	t.Allow(
 		// `"vxlan"` | each job has a network of its own between its nodes; `"none"`: it has none
 		"kind",
-		// `489` | UDP port of the nodes, 1 to 1023, the same on all nodes, and no other VXLAN's
+		// `489` | UDP port of the nodes, 1 to 1023, the same on all nodes. No other VXLAN may have it
 		"port",
-		// that of the node's interface with NodeAddr | the interface's name in the job; it must differ
-		// from those of HCAs' interfaces that come to the job
+		// that of the node's interface with NodeAddr | the interface's name in the job. No interface of a
+		// job's HCA may have it
 		"name",
-		// NodeAddr | the names by which nodes look up each other's addresses, `{node}` standing for the
-		// NodeName: `"{node}-ib0"`, say, if packets are to take an IPoIB interface that stays on the node.
-		// The same on all nodes
+		// NodeAddr | the names by which nodes look up each other's addresses; `{node}` stands for the
+		// NodeName. With `"{node}-ib0"`, say, packets take an IPoIB interface that stays on the node. The same
+		// on all nodes
 		"underlay",
-		// `[6817, 6818]` | ports from 1024 on at which the job's nodes are the nodes themselves, in a job
-		// with an uplink: slurmctld, slurmd. All ports below 1024 are so in any case
+		// `[6817, 6818]` | ports from 1024 on at which, in a job with an uplink, the job's nodes are the nodes
+		// themselves: slurmctld, slurmd. All ports below 1024 are so, too
 		"services",
 	)
 	t.Choose("kind", &o.Kind, OverlayNone, OverlayVXLAN)

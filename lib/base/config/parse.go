@@ -65,8 +65,8 @@ func (s *Slurm) read(t document.Table) {
 	t.Allow(
 		// `["nic"]` | GRES names that mean an HCA
 		"gres",
-		// `["scontrol", "gpu"]` | the sources that say what a job gets, in the order in which they are
-		// asked: see below
+		// `["scontrol", "gpu"]` | which sources say what a job gets, in the order in which they are asked: see
+		// below
 		"source",
 		// `"none"` | if a job has only some of the GPUs that an HCA serves, it does not get the HCA;
 		// `"first"`: the first job that has one of them gets it
@@ -75,13 +75,13 @@ func (s *Slurm) read(t document.Table) {
 		"scontrol",
 		// | path of a program of the site's, for source `program`
 		"program",
-		// `"50s"` | how long `scontrol`, or the site's program, may take, all tries together: 100ms to
-		// 30m, half of `deadline.prolog` if the key is not there. Let it be longer than a failover of
-		// slurmctld (`SlurmctldTimeout`), and raise `deadline.prolog` for that
+		// `"50s"` | how long all tries of `scontrol`, or of the site's program, may take together: 100ms to
+		// 30m, without the key half of `deadline.prolog`. Let it be longer than a failover of slurmctld
+		// (`SlurmctldTimeout`), and raise `deadline.prolog` for that
 		"timeout",
-		// `false` | `true`: a prolog that fails tells slurmctld why, by two RPCs and in five seconds at
-		// most: [`sinfo -R`](trouble.md#why-a-node-is-drained-in-sinfo--r) then shows it. A reason that the
-		// node has already stays
+		// `false` | `true`: a prolog that fails tells slurmctld why, by two RPCs and in five seconds at most:
+		// [`sinfo -R`](trouble.md#why-a-node-is-drained-in-sinfo--r) then shows it. A reason that the node has
+		// already stays
 		"drain_reason",
 		// `"slurm"` | a job has the HCAs of the indices that Slurm gave it; `"near"`: as many free HCAs of
 		// the same type, nearest to its GPUs and cores
@@ -108,8 +108,8 @@ func (d *Deadline) read(t document.Table) {
 		// `"100s"` | how long a prolog may take in all, 10s to 1h: half for its work, half to undo it
 		"prolog",
 		// `"100s"` | how long an epilog may take in all, 10s to 1h: at most half to wait for a prolog or a
-		// sweep of the job, the rest to undo. The longer of this value and that when the job began holds.
-		// The next run continues where this one stopped
+		// sweep of the job, the rest to undo. If the value has changed since the job began, the longer one
+		// counts. The next run continues where this one stopped
 		"epilog",
 	)
 	readTime(t, "prolog", &d.Prolog, minDeadline, maxDeadline)
@@ -142,33 +142,32 @@ func readHCA(t document.Table, names []string) HCA {
 	t.Allow(
 		// the first of `slurm.gres` | the GRES name
 		"gres",
-		// | the GRES type, if gres.conf has one. Of a GRES name each HCA has a type or none has; those of
-		// one type have numbers that follow each other
+		// | the GRES type, if gres.conf has one. Either all HCAs of a GRES name have a type, or none; those of
+		// one type have consecutive numbers
 		"type",
 		// must be there | Slurm's index of it, 0 to 4095, over all types of the GRES name
 		"index",
-		// must be there | which one: `"pci=0000:3b:00.0"`, `"guid=0002:c903:00ab:cdef"` or
-		// `"rdma=mlx5_0"`: the HCA that had this name at the first lease of the boot or, if none had, has
-		// it now
+		// must be there | which one: `"pci=0000:3b:00.0"`, `"guid=0002:c903:00ab:cdef"` or `"rdma=mlx5_0"`:
+		// the HCA that had this name at the first lease of the boot or, if none had, has it now
 		"match",
-		// | what a job gets of it: all of it; `"vf"`: one of its [VFs](#vfs), `match` is the PF's PCI
-		// address; in shared mode one of its [slots](#slots-several-jobs-on-one-hca): `"macvlan"`,
-		// `"ipvlan"`, `"pkey"` or `"shared"`. In exclusive mode `"pkey"` with `count = 1` is [all of it,
-		// and an interface for a partition](#a-whole-hca-for-a-partition)
+		// | which share of it a job gets: without the key all of it; `"vf"`: one of its [VFs](#vfs), `match`
+		// is the PF's PCI address; in shared mode one of its [slots](#slots-several-jobs-on-one-hca):
+		// `"macvlan"`, `"ipvlan"`, `"pkey"` or `"shared"`. In exclusive mode `"pkey"` with `count = 1` is [all
+		// of it, and an interface for a partition](#a-whole-hca-for-a-partition)
 		"part",
 		// must be there with `part`, except `"shared"` | how many parts it has, 256 slots at most: part
 		// *n* is GRES `index` + *n*
 		"count",
-		// | with `"macvlan"`, `"ipvlan"` and `"pkey"`: where the interfaces of slots get their IPv4
-		// addresses; without it they have link-local ones
+		// | with `"macvlan"`, `"ipvlan"` and `"pkey"`: the network of the slots' IPv4 addresses; without it
+		// they have link-local ones
 		"network",
 		// the nearest GPUs, if no entry has the key | Slurm's indices of the GPUs that it serves; with
 		// more than one part, one for each part, in their order
 		"gpus",
 		// `"move"` | `"keep"`: its network interface stays in the root namespace
 		"interface",
-		// `"keep"` | an HCA whose interface [the node itself needs](#what-the-node-itself-needs) is kept
-		// from jobs; `"take"`: jobs get it all the same
+		// `"keep"` | no job gets an HCA whose interface [the node itself needs](#what-the-node-itself-needs);
+		// `"take"`: jobs get it nevertheless
 		"node",
 		// | [what the PF does for its VFs](#what-the-pf-does-for-a-vf) while jobs have them, with `part =
 		// "vf"`

@@ -16,14 +16,14 @@ func readPolicy(t document.Table, names []string) Policy {
 		"qos",
 		// | condition: its reservation
 		"reservation",
-		// | condition: it requires the feature of each of its nodes (`hdr`, `hdr&big`), without a choice
+		// | condition: it requires the feature on each of its nodes (`hdr`, `hdr&big`), without a choice
 		// (`hdr|ndr`)
 		"constraint",
 		// the first of `slurm.gres` | the GRES name of what it gives
 		"gres",
 		// any | the type
 		"type",
-		// | so many, the nearest that nobody has; 0: nothing. Not beside `indices`
+		// | so many, the nearest free ones; 0: nothing. Not beside `indices`
 		"count",
 		// | or these, by Slurm's index
 		"indices",

@@ -71,34 +71,33 @@ const maxDenied = 256
 
 func (u *Uplink) read(t document.Table) {
 	t.Allow(
-		// `"auto"` | jobs reach what the node reaches; `"none"`: they have no way to the management
-		// network; `"macvlan"`: they are [neighbors of the
+		// `"auto"` | jobs [reach what the node reaches](#kind--auto-what-the-node-reaches); `"none"`: they
+		// have no way to the management network; `"macvlan"`: they are [neighbors of the
 		// node](#kind--macvlan-neighbors-of-the-node)
 		"kind",
-		// `"uplink0"` | the interface's name in the job. No interface of an HCA that comes to the job may
-		// have it
+		// `"uplink0"` | the interface's name in the job. No interface of a job's HCA may have it
 		"name",
-		// | of `macvlan`, as are the next four: the node's interface that leads there
+		// | for `macvlan`, as are the next four: the node's interface to the management network
 		"parent",
-		// | the range from which jobs get theirs, IPv4: `"10.0.0.16-10.0.0.31"` or `"10.0.0.16/28"`;
-		// nobody else may have them, nor DHCP deal them
+		// | the range of the jobs' addresses, IPv4: `"10.0.0.16-10.0.0.31"` or `"10.0.0.16/28"`; no host may
+		// have them, nor DHCP deal them
 		"addresses",
 		// all | how many of them belong to one node, 1 to 65536: [see
 		// below](#kind--macvlan-neighbors-of-the-node)
 		"share",
 		// | next hop of the routes
 		"gateway",
-		// | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world; none without it
+		// | networks behind the gateway; `"0.0.0.0/0"` is all the world; without the key none
 		"routes",
-		// `"none"` | nobody begins a connection to a job; `"whole-node"`: with `auto`, others reach [a job
+		// `"none"` | only Slurm begins connections to a job; `"whole-node"`: with `auto`, others reach [a job
 		// that has the node to itself](#inbound--whole-node)
 		"inbound",
-		// `[]` | networks and addresses to which no job sends by `auto`, IPv4, 256 at most: `["169.254.169.254/32"]`. The
-		// node's OUTPUT rules do not see jobs' packets
+		// `[]` | networks and addresses to which no job sends by `auto`, IPv4, 256 at most:
+		// `["169.254.169.254/32"]`. The node's OUTPUT rules do not see jobs' packets
 		"deny",
-		// `[]` | what a job's `/etc/resolv.conf` has, three at most; without any, the node's holds inside,
-		// too. If that has a stub on the node's loopback, the job gets the file in which systemd-resolved
-		// or NetworkManager names the servers behind the stub
+		// `[]` | the servers in a job's `/etc/resolv.conf`, three at most; without the key, the node's file
+		// holds inside, too. If that has a stub on the node's loopback, the job gets the file in which
+		// systemd-resolved or NetworkManager names the servers behind the stub
 		"nameservers",
 		// `[]` | and its search domains
 		"search",

@@ -55,12 +55,12 @@ func (v *VF) read(t document.Table) {
 		"min_rate",
 		// | Mbit/s that it can send at most; 0: as many as the link has
 		"max_rate",
-		// | `true`: the card drops what the VF sends under another MAC
+		// | `true`: the card drops packets that the VF sends under another MAC
 		"spoof_check",
-		// | `true`: the VF may change its MAC, and see what is not meant for it
+		// | `true`: the VF may change its MAC, and see packets for others
 		"trust",
-		// | `"auto"`: its link is up while the PF's is; `"enable"`: it is up always, so VFs of one PF
-		// reach each other without a cable
+		// | `"auto"`: its link is up while the PF's is; `"enable"`: it is always up, so VFs of one PF reach
+		// each other without a cable
 		"state",
 	)
 	v.readVLAN(t)
