@@ -315,11 +315,11 @@ func misconfigurations(t *testing.T) []row {
 const misconfigured = "\n## Misconfigurations that `check` finds\n"
 
 const checksHead = `
-A test makes %[1]d of them on a node where all is well, and wants ` + "`check`" + ` to exit with 1 and to say what to do.
-` + "`check --fix`" + ` fixes what setup would have done, with copies, and ` + "`setup --undo`" + ` restores the files: some of
-%[2]s. It also closes device nodes that users can open. Where ` + "`setup`" + ` would have to guess, it
-only makes the placeholder files and enables ` + "`gresnet.service`" + `. ` + "`--dry-run`" + ` shows what it would do. It leaves to a
-person what users may have written, what a person has chosen, and broken hardware.
+A test makes %[1]d of them on a good node, and wants ` + "`check`" + ` to exit with 1 and to say what to do. ` + "`check --fix`" + ` makes the
+changes that setup makes, with copies, and ` + "`setup --undo`" + ` restores the files: some of %[2]s. It also restricts device
+nodes that users can open. Where ` + "`setup`" + ` would have to guess, it only makes the placeholder files and enables
+` + "`gresnet.service`" + `. ` + "`--dry-run`" + ` shows what it would do. It does not touch files that users may have written, settings
+that a person has chosen, and broken hardware.
 `
 
 const checksFoot = `
@@ -329,8 +329,8 @@ const checksFoot = `
 | --- | --- |
 | whether a switch or another firewall drops UDP port 489 between nodes, and whether other nodes reach srun in a job | no packet of its own leaves the node: run ` + "`srun -N2 --gres=nic:1 ping -c 1 NODE`" + ` |
 | whether slurmctld has the same slurm.conf, and has read it | it makes no RPC: ` + "`scontrol show node`" + `, ` + "`scontrol reconfigure`" + ` |
-| what a script of the site's calls, before a job has run | only a run tells; from then on it says what the last one left |
-| whether a link is slow, or its subnet manager gone | it looks at states of ports: NHC's ` + "`check_gresnet_ports`" + ` holds them against a rate |
+| whether a script of the site's calls gresnet, before a job has run | only a run tells; from then on it reads the last run's record |
+| whether a link is slow, or its subnet manager gone | it looks at states of ports; NHC's ` + "`check_gresnet_ports`" + ` compares their rates |
 `
 
 // TestEachMisconfigurationIsFoundAndSaysWhatToDo also makes the last section of docs/errors.md (go test

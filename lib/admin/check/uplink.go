@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"io/fs"
 	"strings"
 
@@ -16,7 +17,7 @@ func (s Site) uplinks() []Finding {
 	if s.UplinksErr != nil {
 		f := failed(about, s.UplinksErr)
 		f.Text = strings.TrimPrefix(f.Text, about+": ") // as a prolog has it
-		if s.Config.Uplink.Kind == config.UplinkAuto {
+		if s.Config.Uplink.Kind == config.UplinkAuto && !errors.Is(s.UplinksErr, jobnet.ErrNoPorts) { // for that prologs fail
 			f.Level, f.Text = Warning, "jobs have no way out of their own network: "+f.Text
 		}
 		return []Finding{f}
@@ -25,10 +26,15 @@ func (s Site) uplinks() []Finding {
 		return nil
 	}
 	var all []Finding
-	if jobs, room := s.mapped(), s.Uplinks.Room(); room < jobs {
-		all = append(all, warn(about, "GN130 make uplink.addresses or uplink.share larger", "there are addresses for %d jobs, and HCAs for %d: the prolog of a job without one fails, and drains the node", room, jobs))
-	} else {
-		all = append(all, ok(about, "%s: addresses for %d jobs, of %s%s", s.Uplinks.Kind, room, s.Uplinks.Addresses, leads(s.Uplinks)))
+	switch jobs, room := s.mapped(), s.Uplinks.Room(); {
+	case room < jobs && s.Uplinks.Auto:
+		all = append(all, warn(about, "GN898 narrow net.ipv4.ip_local_port_range, on all nodes alike", "there are blocks of ports for %d jobs, and HCAs for %d: a job without one has no way out", room, jobs))
+	case room < jobs:
+		all = append(all, warn(about, "GN130 make uplink.addresses or uplink.share larger", "there are addresses for %d jobs, and HCAs for %d: a job without one is refused", room, jobs))
+	case s.Uplinks.Auto:
+		all = append(all, ok(about, "%s: blocks of ports for %d jobs%s", s.Uplinks.Kind, room, leads(s.Uplinks)))
+	default:
+		all = append(all, ok(about, "%s: addresses for %d jobs, of %s", s.Uplinks.Kind, room, s.Uplinks.Addresses))
 	}
 	if stub := s.stub(); stub != "" && len(s.Config.Uplink.Nameservers) == 0 {
 		all = append(all, warn(about, "GN131 name the network's in uplink.nameservers", "/etc/resolv.conf has nameserver %s, which is the job's own loopback inside: names are not resolved there", stub))
@@ -77,7 +83,7 @@ func (s Site) flushes() []Finding {
 	if len(enabled) == 0 || err != nil && !strings.Contains("\n"+string(text), "\nflush ruleset") {
 		return nil
 	}
-	return []Finding{warn("firewall", "GN735 let its file and its ExecReload delete the site's own tables alone", "nftables.service deletes gresnet's tables when it is reloaded: running jobs then lose their way out, and others reach them")}
+	return []Finding{warn("firewall", "GN735 let its file and its ExecReload delete the site's own tables alone", "nftables.service deletes gresnet's tables when it is reloaded: others can then send into the overlays of running jobs")}
 }
 
 // mapped returns how many HCAs jobs can have, and so how many jobs can have any at once.

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -72,7 +73,12 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		{"well", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/30") },
 			"ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n"},
 		{"too few", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/32") },
-			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: the prolog of a job without one fails, and drains the node; make uplink.addresses or uplink.share larger\n"},
+			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: a job without one is refused; make uplink.addresses or uplink.share larger\n"},
+		{"too few blocks of ports", func(s *check.Site) { s.Uplinks = pool("auto", "198.19.0.1/32") },
+			"warning  uplink: there are blocks of ports for 1 jobs, and HCAs for 2: a job without one has no way out; narrow net.ipv4.ip_local_port_range, on all nodes alike\n"},
+		{"no block of ports, for which prologs fail", func(s *check.Site) {
+			s.Config.Uplink.Kind, s.UplinksErr = config.UplinkAuto, hint.With(fmt.Errorf("uplink: %w", jobnet.ErrNoPorts), "narrow it")
+		}, "error    uplink: the node leaves no ports for jobs; narrow it\n"},
 		{"what a prolog would fail with", func(s *check.Site) { s.UplinksErr = hint.With(errors.New("uplink: eth0 is down"), "up with it") },
 			"error    uplink: eth0 is down; up with it\n"},
 		{"a node that lets no job out", func(s *check.Site) {
@@ -82,7 +88,7 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 			s.Uplinks = pool("auto", "198.19.0.0/30")
 			s.Uplinks.Leads = []link.Interface{{Name: "eth0"}, {Name: "eth1"}}
 			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
-		}, "ok       uplink: auto: addresses for 4 jobs, of 198.19.0.0-198.19.0.3, out by eth0, eth1\n"},
+		}, "ok       uplink: auto: blocks of ports for 4 jobs, out by eth0, eth1\n"},
 		{"a stub whose servers are known", func(s *check.Site) {
 			s.Uplinks = pool("macvlan", "10.8.0.0/30")
 			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("nameserver 127.0.0.53\n")
