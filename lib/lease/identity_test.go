@@ -546,7 +546,8 @@ func TestAJobDoesNotLeaveByAPortOfAService(t *testing.T) {
 	c.check(
 		call{what: "the job by UDP", path: j1, to: "udp 203.0.113.9 9000", want: "Permission denied", more: "uid=1000 own=5353"},
 		call{what: "the job by TCP", path: j1, to: "tcp 203.0.113.9 9000", want: "Permission denied", more: "uid=1000 own=5353"},
-		call{what: "the job by TCP to a host of its network", path: j1, to: "udp 10.9.0.99 9000", want: "silence", more: "uid=1000 own=5353"},
+		call{what: "the job by UDP to a host of its network", path: j1, to: "udp 10.9.0.99 9000", want: "No route to host", more: "uid=1000 own=5353"},
+		call{what: "the job by TCP to a host of its network", path: j1, to: "tcp 10.9.0.99 9000", want: "No route to host", more: "uid=1000 own=5353"},
 	)
 	c.serve(j1, "j1", "0.0.0.0", "5353")
 	c.check(

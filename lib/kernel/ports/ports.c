@@ -5,7 +5,7 @@
 // They keep no connections.
 //
 //   from_job   ingress of the node's end of a job's veth: what the job sends
-//   to_job     egress of that end: what from_own has judged, and nothing else
+//   to_job     egress of that end: what from_own has judged and from_job refuses, and nothing else
 //   from_wire  ingress of each uplink of the node: what comes for jobs
 //   from_own   egress of lo: what the node sends to itself at a job's port
 //   own_out    egress of each uplink: nobody on the node sends from a job's port
@@ -109,6 +109,16 @@ static __always_inline struct node *the_node(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&node, &zero);
+}
+
+// sum returns the checksum of the internet (RFC 1071) for a difference.
+static __always_inline __u16 sum(__s64 of)
+{
+	__u32 n = of;
+
+	n = (n & 0xffff) + (n >> 16);
+	n = (n & 0xffff) + (n >> 16);
+	return ~n;
 }
 
 // job_at returns the veth of the job that has a port, or 0.
@@ -311,6 +321,37 @@ static __always_inline _Bool may_answer(struct node *n, __u32 veth, struct packe
 	return p->proto == IPPROTO_TCP;
 }
 
+// An ICMP error, and what it says of the packet that it answers.
+struct answer {
+	struct iphdr ip;
+	__u8 type, code;
+	__u16 check;
+	__u32 unused;
+	__u8 of[40]; // of UDP, 28
+};
+
+// refuse drops a job's packet, and answers as a router that forbids it: connect fails at once (EHOSTUNREACH).
+static __always_inline int refuse(struct __sk_buff *skb, struct job *j, struct packet *p, __u32 reason)
+{
+	struct answer a = { .ip = { .version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_ICMP }, .type = 3, .code = 13 };
+	const __u32 room = offsetof(struct answer, of);
+
+	if (p->proto == IPPROTO_TCP ? load(skb, 0, a.of, sizeof(a.of)) : load(skb, 0, a.of, INNER))
+		return drop(reason);
+	if (bpf_skb_adjust_room(skb, room, BPF_ADJ_ROOM_MAC, 0)) // of a packet that is to be cut into many
+		return drop(reason);
+	a.ip.tot_len = bpf_htons(room + (p->proto == IPPROTO_TCP ? sizeof(a.of) : INNER)); // the kernel cuts off the rest
+	a.ip.saddr = p->daddr;
+	a.ip.daddr = p->saddr;
+	a.ip.check = sum(bpf_csum_diff(NULL, 0, (__u32 *)&a.ip, sizeof(a.ip), 0));
+	a.check = sum(bpf_csum_diff(NULL, 0, (__u32 *)&a.type, sizeof(a) - sizeof(a.ip), 0));
+	bpf_skb_store_bytes(skb, ETH_HLEN, &a, room, 0);
+	bpf_skb_store_bytes(skb, 0, &j->mac, sizeof(j->mac), 0);
+	drop(reason);
+	skb->mark = MARK;
+	return bpf_redirect(skb->ifindex, 0);
+}
+
 SEC("tc/from_job")
 int from_job(struct __sk_buff *skb)
 {
@@ -335,7 +376,7 @@ int from_job(struct __sk_buff *skb)
 		    (n->whole != me || !is_spare(n, p.sport) ||
 		     is_nodes(skb, p.proto, p.daddr, p.dport, p.saddr, p.sport))) {
 			__sync_fetch_and_add(&j->dropped, 1);
-			return drop(PORT);
+			return refuse(skb, j, &p, PORT);
 		}
 	} else if (p.proto == IPPROTO_ICMP && p.type == 8) {
 		remember(p.daddr, p.sport, ECHO, 0, me);

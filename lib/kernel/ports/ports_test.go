@@ -127,8 +127,8 @@ func TestAJobSendsFromItsOwnPortsAlone(t *testing.T) {
 		w.at["j-1"].IP("rule del pref 300")
 	}
 	for _, n := range others {
-		w.drops("udp", "without the job's rules", "j-1", "192.0.2.99:53", "n1", port, fromPort(n))
-		w.drops("tcp", "without the job's rules", "j-1", "192.0.2.99:53", "n1", port, fromPort(n))
+		w.refuses("udp", "without the job's rules", "j-1", "192.0.2.99:53", "n1", port, fromPort(n))
+		w.refuses("tcp", "without the job's rules", "j-1", "192.0.2.99:53", "n1", port, fromPort(n))
 	}
 }
 
@@ -292,7 +292,7 @@ func TestAJobWithTheNodeToItselfHasWhatNobodyHas(t *testing.T) {
 	w.wants("the first one when the later one has ended", "h", "192.0.2.1:8080", "w 192.0.2.99")
 	w.wants("from a port of its own", "w", "192.0.2.99:53", "h 192.0.2.1", fromPort(8081))
 	for _, n := range []int{9100, 53, slurmdPort, 40000, 30000} {
-		w.drops("udp", "from a port of the node's", "w", "192.0.2.99:53", "n1", port, fromPort(n))
+		w.refuses("udp", "from a port of the node's", "w", "192.0.2.99:53", "n1", port, fromPort(n))
 	}
 }
 

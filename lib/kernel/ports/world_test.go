@@ -438,9 +438,20 @@ func forged(d ports.Dropped) uint64  { return d.Forged }
 // drops wants a call not to be answered, because a node's programs drop it for a reason.
 func (w *world) drops(proto, what, on, to, node string, why reason, options ...option) {
 	w.t.Helper()
+	w.ends(await.Slow(300*time.Millisecond), silence, proto, what, on, to, node, why, options...)
+}
+
+// refuses wants a call to fail with an error, because a node's programs refuse it for a reason.
+func (w *world) refuses(proto, what, on, to, node string, why reason, options ...option) {
+	w.t.Helper()
+	w.ends(await.Slow(5*time.Second), "no route to host", proto, what, on, to, node, why, options...)
+}
+
+func (w *world) ends(wait time.Duration, want, proto, what, on, to, node string, why reason, options ...option) {
+	w.t.Helper()
 	before := w.dropped(node, why)
-	if got := w.callFor(await.Slow(300*time.Millisecond), on, proto, to, options...); got != silence {
-		w.t.Errorf("%s: %s calls %s/%s: got %q, want silence", what, on, to, proto, got)
+	if got := w.callFor(wait, on, proto, to, options...); got != want {
+		w.t.Errorf("%s: %s calls %s/%s: got %q, want %q", what, on, to, proto, got, want)
 	}
 	if after := w.dropped(node, why); after == before {
 		w.t.Errorf("%s: %s calls %s/%s: %s does not count that it dropped a packet for that reason", what, on, to, proto, node)
