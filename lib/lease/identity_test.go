@@ -485,6 +485,25 @@ func TestAServiceOfTheNodeKeepsItsPortFromJobsAndAUserDoesNot(t *testing.T) {
 	c.same()
 }
 
+func TestWhereEachSrunOfTheNodeListensNoJobDoes(t *testing.T) {
+	netnstest.Slow(t)
+	c := newCluster(t)
+	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=ctl(10.9.0.99)\nSrunPortRange=17000-17100\n")
+	c.squat(c.node[0].Path, "srun", "17000")
+	c.both(jobJ, "prolog")
+	j1 := c.job(jobJ, 0)
+	if got := c.in(j1, "", "cat", "/proc/sys/net/ipv4/ip_local_port_range"); got != "17408\t18431" {
+		t.Errorf("the job has the ports %q", got)
+	}
+	c.serve(j1, "j1", "0.0.0.0", "17000")
+	c.check(
+		call{what: "slurmctld at a user's srun", path: c.h.Path, to: "tcp 10.9.0.1 17000", want: "srun<10.9.0.99"},
+		call{what: "a peer's slurmd there", path: c.node[1].Path, to: "tcp 10.9.0.1 17000", want: "srun<10.9.0.2"},
+	)
+	c.both(jobJ, "epilog")
+	c.same()
+}
+
 // Slurmd calls an srun back where that listens: in a job that nobody calls, at ports where any user of the node can.
 func TestAnSrunThatNobodyWouldCallReachesNoSlurmdOfAnotherNode(t *testing.T) {
 	netnstest.Slow(t)

@@ -223,7 +223,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	claim := new(step.Claim)
 	taken := &taking{Lease: l, job: j, claim: claim}
-	if taken.pool, err = look.PoolFor(config.Access{}); err != nil {
+	if taken.pool, err = look.PoolFor(j, config.Access{}); err != nil {
 		return err
 	}
 	err = l.DoBy(claim, func() (err error) {

@@ -234,7 +234,7 @@ func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (pas
 	}()
 
 	t := &taking{Lease: l, job: j, access: n.Access(j), claim: new(step.Claim)}
-	if t.pool, err = l.Look().PoolFor(t.access); err != nil {
+	if t.pool, err = l.Look().PoolFor(j, t.access); err != nil {
 		return nil, err
 	}
 	p, err := t.claimHCAs(ctx, wants)

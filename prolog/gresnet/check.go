@@ -21,7 +21,6 @@ import (
 	"gresnet/lib/admin/inspect"
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/job"
 	"gresnet/lib/base/trust"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/source"
@@ -191,7 +190,7 @@ func shares(p jobnet.Pool) error {
 func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
 	p := s.Uplinks
 	said := map[virtual.Packet]check.Lost{}
-	conf, _ := jobnet.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
+	conf, _ := jobnet.ReadSlurm(w.Getenv("SLURM_CONF")) // check says itself what does not read
 	slurmd := uint16(jobnet.SlurmdPort(conf))
 	c := s.Config.Overlay
 	for _, i := range p.Leads {

@@ -63,7 +63,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	}
 	defer done()
 	access := n.Access(j)
-	pool, err := l.PoolFor(access)
+	pool, err := l.PoolFor(j, access)
 	if err != nil {
 		return nil, err
 	}

@@ -55,9 +55,6 @@ func BenchmarkPorts(b *testing.B) {
 	b.Run("next", func(b *testing.B) {
 		for range b.N {
 			in(func() error {
-				if _, err := ports.Used(); err != nil {
-					return err
-				}
 				if err := n.Attach(s); err != nil {
 					return err
 				}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
+	"os"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -27,21 +27,16 @@ func (b Block) Overlaps(o Block) bool { return b.First <= o.Last && o.First <= b
 // First is the first port that jobs have: those before it are services' and users'.
 const First = 1 << 14
 
-// Vacant returns the first block of a size that nobody has: taken has jobs' blocks, ephemeral the range from which the
-// node gives its own programs ports, and kept what else jobs do not get. If there is none, it returns the first one of
-// half the size, down to Grain.
-func Vacant(size int, ephemeral Block, taken, kept []Block) (Block, bool) {
-	others := append(append(slices.Clone(taken), kept...), ephemeral)
-	for ; size >= Grain; size /= 2 {
-		size -= size % Grain
-		for first := First; first+size <= 1<<16; first += Grain {
-			b := Block{first, first + size - 1}
-			if !slices.ContainsFunc(others, b.Overlaps) {
-				return b, true
-			}
-		}
+// Ephemeral returns the ports that the namespace's kernel gives to programs which ask for none.
+func Ephemeral() (b Block, err error) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &b.First, &b.Last)
 	}
-	return Block{}, false
+	if err != nil {
+		return Block{}, fmt.Errorf("read which ports the node's programs get: %w", err)
+	}
+	return b, nil
 }
 
 // Job is what the programs know of a job.

@@ -147,31 +147,3 @@ func (w *world) tun(name string) (end *os.File) {
 	w.at[name].Run(fmt.Sprintf("ip addr flush dev eth0; ip addr add %s/24 dev up0; ip link set up0 up", addresses[name]))
 	return end
 }
-
-func TestABlockIsTheFirstThatNobodyHas(t *testing.T) {
-	usual := ports.Block{First: 32768, Last: 60999}
-	var taken []ports.Block
-	sizes := map[int]int{}
-	for {
-		b, found := ports.Vacant(2048, usual, taken, []ports.Block{{First: 20000, Last: 20009}})
-		if !found {
-			break
-		}
-		for _, o := range append(taken, usual) {
-			if b.First <= o.Last && o.First <= b.Last {
-				t.Fatalf("%s and %s overlap", b, o)
-			}
-		}
-		if b.First%ports.Grain != 0 || b.First < 16384 || b.Last > 65535 || b.First <= 20009 && b.Last >= 20000 {
-			t.Fatalf("%s is no block", b)
-		}
-		sizes[b.Last-b.First+1]++
-		taken = append(taken, b)
-	}
-	if sizes[2048] != 9 || sizes[1024] != 1 || sizes[512] != 1 {
-		t.Errorf("got blocks of these sizes: %v", sizes)
-	}
-	if b, found := ports.Vacant(2048, ports.Block{First: 1024, Last: 65535}, nil, nil); found {
-		t.Errorf("got %s on a node whose programs have all ports", b)
-	}
-}

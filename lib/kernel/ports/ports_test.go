@@ -431,25 +431,6 @@ func (w *world) tcx(on string, index int) (end func() error) {
 	return end
 }
 
-func TestThePortsThatTheNodesProgramsHaveAreKnown(t *testing.T) {
-	ns := netnstest.New(t)
-	w := &world{t: t, at: map[string]*netnstest.NS{"n1": ns}}
-	w.serve("n1", "n1", "", 80, 16383, 16384, 20000, 65535)
-	var used []ports.Block
-	w.do("n1", func() error {
-		l, err := net.Listen("tcp6", "[::1]:30000")
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { l.Close() })
-		used, err = ports.Used()
-		return err
-	})
-	if got := fmt.Sprint(used); got != "[16384-16384 20000-20000 30000-30000 65535-65535]" {
-		t.Errorf("the node's programs have %s", got)
-	}
-}
-
 func TestWhatAKilledRunLeftIsInNobodysWay(t *testing.T) {
 	w := newWorld(t)
 	n := pins(t)

@@ -25,12 +25,12 @@ func (l *Look) Pool() (*jobnet.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.pool(moves)
+	return l.pool(moves, l.Host.Slurm.Conf)
 }
 
 // PoolFor returns the pool for a job, or nil if the job stays in the node's network, or if uplinks are automatic and
 // the node has no way out.
-func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
+func (l *Look) PoolFor(j job.Job, access config.Access) (*jobnet.Pool, error) {
 	if access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := l.pool(moves)
+	pool, err := l.pool(moves, j.Conf)
 	if errors.Is(err, jobnet.ErrNoPorts) {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
 	return pool, err
 }
 
-func (l *Look) pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
+func (l *Look) pool(moves func(link.Interface) bool, said string) (*jobnet.Pool, error) {
 	if !l.Host.Config.Uplink.On() {
 		return nil, nil
 	}
@@ -63,7 +63,11 @@ func (l *Look) pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 			if err := n.ReadWays(v.Link.Conn); err != nil {
 				return err
 			}
-			if err := n.ReadPorts(l.Host.Config.Overlay.Services); err != nil {
+			conf, err := jobnet.ReadSlurm(said)
+			if err != nil {
+				return err
+			}
+			if err := n.ReadPorts(l.Host.Config.Overlay.Services, conf); err != nil {
 				return err
 			}
 		}
@@ -125,7 +129,7 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access) (*j
 			return err
 		}
 		n, err = jobnet.NewNetwork(ctx, c, j, jobnet.World{
-			Slurm: func() (slurm.Conf, error) { return jobnet.ReadSlurm(j) }, Look: jobnet.Resolve,
+			Slurm: func() (slurm.Conf, error) { return jobnet.ReadSlurm(j.Conf) }, Look: jobnet.Resolve,
 			Way:  func(to netip.Addr) (jobnet.Way, error) { return l.way(node, to) },
 			Here: virtual.Addressed,
 		})

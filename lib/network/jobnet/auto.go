@@ -40,7 +40,7 @@ func (n Host) auto() (Pool, error) {
 		Auto: true, Leads: leads, Ephemeral: n.Ephemeral, own: []netip.Addr{addresses.First},
 	}
 	if p.withBlocks(n); p.Room() == 0 {
-		return Pool{}, noPorts(n.Ephemeral)
+		return Pool{}, n.noPorts()
 	}
 	for _, all := range n.Networks {
 		for _, a := range all {
@@ -73,8 +73,14 @@ func (n Host) auto() (Pool, error) {
 // ErrNoPorts says that the node has no ports for jobs.
 var ErrNoPorts = errors.New("the node leaves no ports for jobs")
 
-func noPorts(own ports.Block) error {
-	err := fmt.Errorf("uplink: %w: its own programs get %s, and jobs have blocks of %d from %d on", ErrNoPorts, own, blockSize, ports.First)
+func (n Host) noPorts() error {
+	others := ""
+	for _, b := range n.Kept {
+		if b.Last > b.First && b.Last >= ports.First {
+			others += fmt.Sprintf(", slurm.conf has %s", b)
+		}
+	}
+	err := fmt.Errorf("uplink: %w: its own programs get %s%s, and jobs have blocks of %d from %d on", ErrNoPorts, n.Ephemeral, others, blockSize, ports.First)
 	return hint.With(err, `GN873 sysctl -w net.ipv4.ip_local_port_range="32768 60999", and the same in /etc/sysctl.d; or set kind = "none" or "macvlan" in [uplink]`)
 }
 

@@ -165,9 +165,8 @@ func withOthers(own, lists []string, conf slurm.Conf) ([]string, error) {
 
 // learn learns of slurm.conf how Slurm calls into the job.
 func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
-	if first, last, is := strings.Cut(conf.Last("srunportrange"), "-"); is {
-		n.Srun.First, _ = strconv.Atoi(first)
-		n.Srun.Last, _ = strconv.Atoi(last)
+	if b, is := block(conf.Last("srunportrange")); is {
+		n.Srun = virtual.Ports(b)
 	}
 	var names []string
 	for _, p := range conf.ControllerAddrs() {
@@ -354,10 +353,10 @@ func Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 // ReadSlurm returns the first slurm.conf that is there, or an empty one, in the order in which Slurm
 // looks for it: the path that slurmd says, /etc/slurm, and where slurmd keeps the file that slurmctld sends it
 // (Slurm src/common/read_config.c).
-func ReadSlurm(j job.Job) (slurm.Conf, error) {
+func ReadSlurm(said string) (slurm.Conf, error) {
 	places := slurm.Places()
-	if j.Conf != "" {
-		places = append([]string{j.Conf}, places...)
+	if said != "" {
+		places = append([]string{said}, places...)
 	}
 	for _, place := range places {
 		if _, err := os.Stat(place); err != nil {

@@ -141,6 +141,50 @@ func TestAJobsBlockHasNoPortOfTheNodes(t *testing.T) {
 	}
 }
 
+func TestAJobsBlockHasNoPortThatSlurmConfNames(t *testing.T) {
+	conf, err := confOf(nil, "SrunPortRange=17000-18431\nMpiParams=other=1,ports=20000-20999\nSlurmctldPort=22600-22603\nSlurmdPort=24600\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := wayOut()
+	if err := n.ReadPorts(nil, conf); err != nil {
+		t.Fatal(err)
+	}
+	n.Ephemeral = ports.Block{First: 32768, Last: 65535}
+	p, err := jobnet.NewPool(config.Uplink{Kind: config.UplinkAuto}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken []netip.Addr
+	for {
+		a, err := p.Free(taken)
+		if err != nil {
+			break
+		}
+		taken = append(taken, a)
+		b, _ := p.Block(a)
+		for _, named := range []ports.Block{{First: 17000, Last: 18431}, {First: 20000, Last: 20999}, {First: 22600, Last: 22603}, {First: 24600, Last: 24600}} {
+			if b.Overlaps(named) {
+				t.Errorf("a job has %s, and slurm.conf names %s", b, named)
+			}
+		}
+	}
+	if len(taken) == 0 {
+		t.Error("no job has a block")
+	}
+	conf, err = confOf(nil, "SrunPortRange=16384-32767\n")
+	if err == nil {
+		err = n.ReadPorts(nil, conf)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Ephemeral = ports.Block{First: 32768, Last: 65535}
+	if _, err := jobnet.NewPool(config.Uplink{Kind: config.UplinkAuto}, n); !errors.Is(err, jobnet.ErrNoPorts) || !strings.Contains(err.Error(), "slurm.conf has 16384-32767") {
+		t.Errorf("with all in SrunPortRange: %v", err)
+	}
+}
+
 func every1024(from, to int) (all []int) {
 	for ; from < to; from += 1024 {
 		all = append(all, from)

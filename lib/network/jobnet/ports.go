@@ -12,14 +12,16 @@ import (
 
 	"gresnet/lib/base/account"
 	"gresnet/lib/kernel/ports"
+	"gresnet/lib/slurm"
 )
 
 // ReadPorts reads which ports of the calling thread's network namespace jobs do not have: what comes for a job's block is
-// the job's, whoever listens there on the node. services are the site's.
-func (n *Host) ReadPorts(services []int) (err error) {
+// the job's, whoever listens there on the node. services are the site's, and conf is slurm.conf.
+func (n *Host) ReadPorts(services []int, conf slurm.Conf) (err error) {
 	if n.Ephemeral, err = ports.Ephemeral(); err != nil {
 		return err
 	}
+	n.Kept = slurms(conf)
 	for _, port := range services {
 		n.Kept = append(n.Kept, ports.Block{First: port, Last: port})
 	}
@@ -35,6 +37,34 @@ func (n *Host) ReadPorts(services []int) (err error) {
 		n.Kept = append(n.Kept, kept...)
 	}
 	return nil
+}
+
+// slurms returns the ports that slurm.conf names: where each srun of the node listens, those that it reserves for steps,
+// and its daemons'. A job of the node's network may have a program there, although none listens now.
+func slurms(c slurm.Conf) (all []ports.Block) {
+	texts := []string{c.Last("srunportrange"), c.Last("slurmctldport"), c.Last("slurmdport")}
+	for _, p := range strings.Split(c.Last("mpiparams"), ",") {
+		if key, value, is := strings.Cut(p, "="); is && strings.EqualFold(strings.TrimSpace(key), "ports") {
+			texts = append(texts, value)
+		}
+	}
+	for _, text := range texts {
+		if b, is := block(text); is {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// block reads a range of ports, or one.
+func block(text string) (b ports.Block, is bool) {
+	first, last, _ := strings.Cut(text, "-")
+	var failed, none error
+	b.First, failed = strconv.Atoi(strings.TrimSpace(first))
+	if b.Last = b.First; last != "" {
+		b.Last, none = strconv.Atoi(strings.TrimSpace(last))
+	}
+	return b, failed == nil && none == nil && b.First > 0
 }
 
 // mostSockets bounds the sockets that bound looks at, because users can have any number of them.
