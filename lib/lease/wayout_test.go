@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gresnet/lib/base/config"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/state/table"
 	"gresnet/test/netnstest"
 )
@@ -226,6 +227,53 @@ func TestTheNextPrologAttachesWhatSomebodyHasDetached(t *testing.T) {
 	b.node.Run("tc qdisc del dev mgmt0 clsact")
 	b.second.run(t, b.node, b.state, "epilog", never)
 	lawSame(t, b.node, b.state, before)
+}
+
+func TestAnInterfaceThatIsMadeAgainIsNamedUntilTheNextPrologAttachesThePrograms(t *testing.T) {
+	b := wayBed(t)
+	serve(t, b.far.Path, "10.9.0.1")
+	unjudged := func() (all []int) {
+		t.Helper()
+		err := b.node.Do(func() (err error) {
+			all, err = ports.In(lawPins(b.state)).Unjudged()
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	b.first.run(t, b.node, b.state, "prolog", never)
+	if got := unjudged(); len(got) > 0 {
+		t.Errorf("with a job: %v", got)
+	}
+	old := strings.TrimSpace(b.node.Run("cat /sys/class/net/mgmt0/ifindex"))
+	b.node.IP("link del mgmt0")
+	b.node.IP("link add mgmt0 type veth peer name far1")
+	b.node.IP("link set far1 netns " + b.far.Path)
+	b.far.Run("ip link set far1 up; ip addr add 10.9.0.1/24 dev far1; ip route add 10.7.0.0/24 via 10.9.0.2; ip route add 198.19.0.0/16 via 10.9.0.2")
+	b.node.Run("sysctl -qw net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set mgmt0 up; ip addr add 10.9.0.2/24 dev mgmt0; ip route add default via 10.9.0.1; until ip link show mgmt0 | grep -q 'state UP'; do sleep 0.02; done")
+	if got := fmt.Sprint(unjudged()); got != "["+old+"]" {
+		t.Errorf("with an interface that was made again: %s, and it was %s", got, old)
+	}
+	b.node.Run("tc qdisc del dev stor0 clsact")
+	if got := unjudged(); len(got) != 2 {
+		t.Errorf("with another one that has lost its filters: %v", got)
+	}
+	b.second.run(t, b.node, b.state, "prolog", never)
+	if got := unjudged(); len(got) > 0 || !strings.HasPrefix(b.judged(), "lo mgmt0 stor0 ") {
+		t.Errorf("after the next prolog: %v, %s", got, b.judged())
+	}
+	for _, l := range []lawLease{b.first, b.second} {
+		if got := strings.TrimSpace(b.in(l, seenAs("10.9.0.1", patient))); got != "10.9.0.2" {
+			t.Errorf("after the next prolog, job %d calls: %s", l.job, got)
+		}
+		l.run(t, b.node, b.state, "epilog", never)
+	}
+	// The new one has a higher index, so the second job was known by the other's address.
+	if got := b.judged(); got != idle || strings.TrimSpace(b.node.Run("cat /proc/sys/net/ipv4/conf/stor0/accept_local")) != "0" {
+		t.Errorf("without jobs: %s, or stor0 takes packets from the node's own address", got)
+	}
 }
 
 func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {

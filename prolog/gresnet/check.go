@@ -156,7 +156,9 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	}
 	s.Uplinks, s.UplinksErr = inspect.Uplinks(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil && s.Uplinks.Auto {
-		s.UplinksErr = shares(*s.Uplinks)
+		if s.UplinksErr = shares(*s.Uplinks); s.UplinksErr == nil {
+			s.Unjudged, s.UplinksErr = unjudged(w.Host(c, s.Config).Guard.Pins, *s.Uplinks)
+		}
 	}
 	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil && s.Uplinks.Auto {
@@ -182,6 +184,21 @@ func shares(p jobnet.Pool) error {
 		err = ports.Try(ports.Settings{Uplinks: p.Ways})
 	}
 	return err
+}
+
+// unjudged returns the names of the interfaces that lead out and lack programs, while there are jobs.
+func unjudged(pins string, p jobnet.Pool) (names []string, err error) {
+	var ways []int
+	for _, w := range p.Ways {
+		ways = append(ways, w.Index)
+	}
+	list, err := ports.In(pins).Unjudged(ways...)
+	for _, i := range p.Leads {
+		if slices.Contains(list, i.Index) {
+			names = append(names, i.Name)
+		}
+	}
+	return names, err
 }
 
 // lost has arrive what jobs send to slurmd of their node, and what other nodes send by the overlay, and tells what the

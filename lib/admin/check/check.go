@@ -59,6 +59,7 @@ type Site struct {
 
 	Uplinks    *jobnet.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
+	Unjudged   []string     // interfaces that lead out and lack the programs of running jobs
 	Lost       []Lost
 	LostErr    error    // why nobody can tell
 	Bypassed   []string // chains of nftables that drop what the node sends, and do not see what jobs send

@@ -16,7 +16,7 @@ func (s Site) uplinks() []Finding {
 	const about = "uplink"
 	if s.UplinksErr != nil {
 		f := failed(about, s.UplinksErr)
-		f.Text = strings.TrimPrefix(f.Text, about+": ") // as a prolog has it
+		f.Text = strings.TrimPrefix(f.Text, about+": ")                                               // as a prolog has it
 		if s.Config.Uplink.Kind == config.UplinkAuto && !errors.Is(s.UplinksErr, jobnet.ErrNoPorts) { // for that prologs fail
 			f.Level, f.Text = Warning, "jobs have no way out of their own network: "+f.Text
 		}
@@ -35,6 +35,9 @@ func (s Site) uplinks() []Finding {
 		all = append(all, ok(about, "%s: blocks of ports for %d jobs%s", s.Uplinks.Kind, room, leads(s.Uplinks)))
 	default:
 		all = append(all, ok(about, "%s: addresses for %d jobs, of %s", s.Uplinks.Kind, room, s.Uplinks.Addresses))
+	}
+	for _, name := range s.Unjudged {
+		all = append(all, warn(about, "GN900 the next prolog attaches them", "%s lacks gresnet's traffic filters: running jobs get nothing by it, and what comes for their ports reaches whoever listens there on the node", name))
 	}
 	if stub := s.stub(); stub != "" && len(s.Config.Uplink.Nameservers) == 0 {
 		all = append(all, warn(about, "GN131 name the network's in uplink.nameservers", "/etc/resolv.conf has nameserver %s, which is the job's own loopback inside: names are not resolved there", stub))

@@ -89,6 +89,10 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 			s.Uplinks.Leads = []link.Interface{{Name: "eth0"}, {Name: "eth1"}}
 			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
 		}, "ok       uplink: auto: blocks of ports for 4 jobs, out by eth0, eth1\n"},
+		{"an interface that was made again under a job", func(s *check.Site) {
+			s.Uplinks, s.Unjudged = pool("auto", "198.19.0.0/30"), []string{"eth0"}
+		}, "ok       uplink: auto: blocks of ports for 4 jobs\n" +
+			"warning  uplink: eth0 lacks gresnet's traffic filters: running jobs get nothing by it, and what comes for their ports reaches whoever listens there on the node; the next prolog attaches them\n"},
 		{"a stub whose servers are known", func(s *check.Site) {
 			s.Uplinks = pool("macvlan", "10.8.0.0/30")
 			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("nameserver 127.0.0.53\n")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"gresnet/lib/base/hint"
@@ -56,6 +57,9 @@ func ReadStatus(n *host.Host) (*report.Status, error) {
 	}
 	s.HCAs = append(s.HCAs, missing(mapping)...)
 	if err := addLeases(s, n, &t); err != nil {
+		return s, err
+	}
+	if s.Unjudged, err = unjudged(n, &t); err != nil {
 		return s, err
 	}
 	for i := range s.HCAs {
@@ -113,6 +117,20 @@ func droppedBy(n *host.Host, t *table.Table) (map[uint32]uint64, error) {
 		all[j.ID] = j.Dropped
 	}
 	return all, err
+}
+
+// unjudged returns the names of the interfaces by which jobs' packets go and that lack programs.
+func unjudged(n *host.Host, t *table.Table) (names []string, err error) {
+	if !t.LeadOut() {
+		return nil, nil
+	}
+	list, err := ports.In(n.Guard.Pins).Unjudged()
+	for _, b := range t.Hooked {
+		if slices.Contains(list, b.Index) {
+			names = append(names, b.Name)
+		}
+	}
+	return names, err
 }
 
 // recorded returns the node table, with the node's HCAs if it has none yet.

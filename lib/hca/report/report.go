@@ -38,6 +38,8 @@ type Status struct {
 	HCAs   []HCA   `json:"hcas"`   // those of the node, and those that `[[hca]]` lists and the node lacks
 	Leases []Lease `json:"leases"` // of jobs that have one; with a job id, of that job alone
 
+	Unjudged []string `json:"unjudged,omitempty"` // interfaces that lead out and lack gresnet's traffic filters: jobs get nothing by them until the next prolog
+
 	Drift error `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
 

@@ -16,6 +16,9 @@ func (s *Status) Table(w io.Writer) error {
 	if err := s.printHCAs(w); err != nil {
 		return err
 	}
+	for _, name := range s.Unjudged {
+		fmt.Fprintf(w, "\n%s lacks gresnet's traffic filters:\n  running jobs get nothing by it. The next prolog adds them.\n", name)
+	}
 	return s.printLeases(w)
 }
 

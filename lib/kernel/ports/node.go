@@ -3,9 +3,11 @@ package ports
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -58,10 +60,16 @@ type hook struct {
 
 func (s Settings) hooks(lo int) (all []hook) {
 	for _, u := range s.Uplinks {
-		all = append(all, hook{u.Index, netlink.HANDLE_MIN_INGRESS, fromWire}, hook{u.Index, netlink.HANDLE_MIN_EGRESS, ownOut})
+		all = append(all, hooksOf(u.Index)...)
 	}
-	return append(all, hook{lo, netlink.HANDLE_MIN_EGRESS, fromOwn})
+	return append(all, ofLoopback(lo))
 }
+
+func hooksOf(uplink int) []hook {
+	return []hook{{uplink, netlink.HANDLE_MIN_INGRESS, fromWire}, {uplink, netlink.HANDLE_MIN_EGRESS, ownOut}}
+}
+
+func ofLoopback(lo int) hook { return hook{lo, netlink.HANDLE_MIN_EGRESS, fromOwn} }
 
 // Look returns what the interfaces that Attach changes have. Keep it for Detach.
 func Look(s Settings) (all []Before, err error) {
@@ -73,7 +81,7 @@ func Look(s Settings) (all []Before, err error) {
 	for _, u := range s.Uplinks {
 		indices = append(indices, u.Index)
 	}
-	for n, index := range indices {
+	for _, index := range indices {
 		i, err := netlink.LinkByIndex(index)
 		if err != nil {
 			return nil, fmt.Errorf("read interface %d: %w", index, err)
@@ -82,7 +90,7 @@ func Look(s Settings) (all []Before, err error) {
 		if b.Hooks, err = hasHooks(i); err != nil {
 			return nil, err
 		}
-		if n == 1 {
+		if index != lo { // which of them is the first one, another job decides
 			value, err := os.ReadFile(acceptLocal(b.Name))
 			if err != nil {
 				return nil, err
@@ -343,14 +351,8 @@ func (n Node) attach(h hook) error {
 		return fmt.Errorf("read interface %d: %w", h.index, err)
 	}
 	name := i.Attrs().Name
-	list, err := netlink.FilterList(i, h.parent)
-	if err != nil {
-		return fmt.Errorf("list the traffic filters of %s: %w", name, err)
-	}
-	for _, f := range list {
-		if b, is := f.(*netlink.BpfFilter); is && isOurs(f) && b.Id == id {
-			return nil
-		}
+	if is, err := isAttached(i, h.parent, id); is || err != nil {
+		return err
 	}
 	if err := netlink.QdiscAdd(clsact(h.index)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return lacking(err, name)
@@ -363,6 +365,72 @@ func (n Node) attach(h hook) error {
 		return lacking(err, name)
 	}
 	return nil
+}
+
+// isAttached tells whether a filter of ours has a program.
+func isAttached(i netlink.Link, parent uint32, program int) (bool, error) {
+	list, err := netlink.FilterList(i, parent)
+	if err != nil {
+		return false, fmt.Errorf("list the traffic filters of %s: %w", i.Attrs().Name, err)
+	}
+	return slices.ContainsFunc(list, func(f netlink.Filter) bool {
+		b, is := f.(*netlink.BpfFilter)
+		return is && isOurs(f) && b.Id == program
+	}), nil
+}
+
+// Unjudged returns the interfaces by which packets go that the programs do not judge, while there are jobs: of the
+// loopback, of the uplinks that Attach was told, and of more ones.
+func (n Node) Unjudged(more ...int) (all []int, err error) {
+	if there, err := n.isThere(); !there || err != nil {
+		return nil, err
+	}
+	lo, err := loopback()
+	if err != nil {
+		return nil, err
+	}
+	told, err := with(n, "uplinks", bpf.Keys[uint32])
+	for _, index := range told {
+		more = append(more, int(index))
+	}
+	hooks := []hook{ofLoopback(lo)}
+	for _, index := range more {
+		hooks = append(hooks, hooksOf(index)...)
+	}
+	for _, h := range hooks {
+		is := false
+		if err == nil {
+			is, err = n.judges(h)
+		}
+		if err == nil && !is && !slices.Contains(all, h.index) {
+			all = append(all, h.index)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // the last job has ended meanwhile
+	}
+	return all, err
+}
+
+// judges tells whether a program is attached to its hook.
+func (n Node) judges(h hook) (bool, error) {
+	p, err := n.filter(h.program)
+	if err != nil {
+		return false, err
+	}
+	defer p.Close()
+	id, err := p.ID()
+	if err != nil {
+		return false, err
+	}
+	i, err := netlink.LinkByIndex(h.index)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read interface %d: %w", h.index, err)
+	}
+	return isAttached(i, h.parent, id)
 }
 
 func lacking(err error, name string) error {

@@ -64,7 +64,7 @@ func (n Host) auto() (Pool, error) {
 	}
 	if len(p.Ways) == 0 {
 		err := errors.New("uplink: the node has no IPv4 address where it reaches others")
-		return Pool{}, hint.With(err, `GN898 give an interface that leads to the management network one, or set kind = "none" in [uplink]`)
+		return Pool{}, hint.With(err, `GN899 give an interface that leads to the management network one, or set kind = "none" in [uplink]`)
 	}
 	p.Source = p.Ways[0].Address
 	return p, nil
