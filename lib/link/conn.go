@@ -97,8 +97,8 @@ func (c *Conn) forget() {
 	c.known = nil
 }
 
-// Anew has everything asked until the function returned is called, and what was known forgotten.
-func (c *Conn) Anew() (end func()) {
+// AskAgain has everything asked until the function returned is called, and what was known forgotten.
+func (c *Conn) AskAgain() (end func()) {
 	within := c.known != nil
 	c.forget()
 	return func() {

@@ -148,8 +148,11 @@ func (v *View) Start(nsfd int, moves ...Move) (next func(deadline time.Time) err
 	}, nil
 }
 
-// Rename gives a device another name.
-func (v *View) Rename(d Device, name string) error { return v.rdma.Rename(d.Index, name) }
+// Rename gives a device another name. Within Once, later looks see it.
+func (v *View) Rename(d Device, name string) error {
+	defer v.Link.LookAgain()
+	return v.rdma.Rename(d.Index, name)
+}
 
 // Device is an HCA with what changes when it is moved: good until then.
 type Device struct {
@@ -198,9 +201,14 @@ func (v *View) Devices() ([]Device, error) {
 	return devices, nil
 }
 
-// Find finds an HCA by its identity, or by that of a slot of it, or is ErrNotFound: then it is not there.
+// Find finds an HCA by its identity, or by that of a slot of it, or is ErrNotFound: then it is not there. Within Once
+// it looks for each HCA once.
 func (v *View) Find(id node.ID) (Device, error) {
 	id = id.Whole()
+	return link.Remembered(v.Link.Conn, "HCA "+id.String(), func() (Device, error) { return v.find(id) })
+}
+
+func (v *View) find(id node.ID) (Device, error) {
 	d, err := v.Glance(id)
 	if !errors.Is(err, ErrNotFound) {
 		return d, err
@@ -334,6 +342,7 @@ func (v *View) device(d rdma.Device) (Device, error) {
 	if h.ID.Kind().Splits() {
 		v.known.parts[h.ID] = d.Index
 	}
+	out.Chars = slices.Clip(out.Chars) // whoever adds to a device that others find, too, adds to a list of its own
 	return out, nil
 }
 
@@ -350,7 +359,7 @@ func (d *Device) addHFI(sys fs.FS) error {
 // Interface finds a network interface by its identity, or is link.ErrNotFound.
 func (v *View) Interface(id link.ID) (link.Interface, error) {
 	if index, ok := v.known.interfaces[id]; ok {
-		i, err := v.Link.Get(index)
+		i, err := v.Link.Listed(index)
 		if err == nil && i.ID == id {
 			return i, nil
 		}
@@ -368,6 +377,21 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 		}
 	}
 	return found, err
+}
+
+// Look finds a network interface as Interface does, and returns all that is its own.
+func (v *View) Look(id link.ID) (link.Described, error) {
+	if index, ok := v.known.interfaces[id]; ok {
+		i, err := v.Link.Look(index)
+		if err == nil && i.ID == id {
+			return i, nil
+		}
+	}
+	i, err := v.Interface(id)
+	if err != nil {
+		return link.Described{}, err
+	}
+	return v.Link.Look(i.Index)
 }
 
 // Seen returns the index that an interface had when it was last seen.

@@ -71,20 +71,20 @@ func (s *Settings) raiseNow(w *world.World) error {
 
 // raise returns a function that restores the settings that need the carrier, nil if it has one.
 func (s *Settings) raise(w *world.World) (finish func() error, err error) {
+	managed, err := s.isManaged(w)
+	if err != nil {
+		return nil, err
+	}
+	stage := snapshot.Home
+	if managed {
+		stage = snapshot.Managed
+	}
 	err = w.OnHost(func(v *scan.View) error {
-		i, err := v.Interface(s.Interface)
+		i, err := v.Look(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		managed, err := s.isManaged(w)
-		if err != nil {
-			return err
-		}
-		stage := snapshot.Home
-		if managed {
-			stage = snapshot.Managed
-		}
-		finish, err = v.Link.Apply(i.Index, s.Settings, stage)
+		finish, err = v.Link.ApplyTo(i, s.Settings, stage)
 		return err
 	})
 	return finish, err
@@ -207,14 +207,14 @@ func (s *Link) Do(w *world.World) error {
 	}
 	var finish func() error
 	err = w.InJob(func(v *scan.View) error {
-		i, err := v.Interface(s.Interface)
+		i, err := v.Look(s.Interface)
 		if err != nil && errors.Is(moved, link.ErrNameTaken) {
 			return moved
 		}
 		if err != nil {
 			return fmt.Errorf("configure %s: %w", s.Name, err)
 		}
-		finish, err = v.Link.Apply(i.Index, s.Settings, snapshot.InJob)
+		finish, err = v.Link.ApplyTo(i, s.Settings, snapshot.InJob)
 		return err
 	})
 	if err != nil {

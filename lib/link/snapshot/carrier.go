@@ -12,7 +12,7 @@ func (c *Conn) AwaitLate(index int, want Settings) error {
 }
 
 func (c *Conn) awaitLate(index int, want Settings) error {
-	defer c.Anew()()
+	defer c.AskAgain()()
 	if _, err := c.AwaitCarrier(index, want.Own); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // interface has them now. What others made stays as it was, unless the addresses
 // differ, on which it depends. diff is what the manager gives otherwise than before.
 func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []string, err error) {
-	defer c.Anew()()
+	defer c.AskAgain()()
 	have, err := c.snapshot(index, false)
 	if err != nil {
 		return Settings{}, nil, err

@@ -94,7 +94,7 @@ func (c *Conn) complete(i link.Described, noBorrowers, top bool) (Settings, erro
 // finish waits for it and gives the rest. Whoever applies the settings of all interfaces before it
 // finishes the first waits for the slowest link only. finish is nil if nothing is left.
 func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error, err error) {
-	defer c.Anew()()
+	defer c.AskAgain()()
 	if stage != InJob {
 		want = want.lessDaemons()
 	}
@@ -102,9 +102,23 @@ func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error
 		err = c.clear(index, want)
 	}
 	raised, raiseErr := c.raise(index, want, stage)
-	err = hint.Join(err, raiseErr)
+	return c.andAtHome(raised, index, want, stage, hint.Join(err, raiseErr))
+}
+
+// ApplyTo does what Apply does at a stage before Settled, to an interface that was just looked at.
+func (c *Conn) ApplyTo(i link.Described, want Settings, stage Stage) (finish func() error, err error) {
+	defer c.AskAgain()()
+	if stage != InJob {
+		want = want.lessDaemons()
+	}
+	raised, err := c.raiseLooked(i, want, stage)
+	return c.andAtHome(raised, i.Index, want, stage, err)
+}
+
+// andAtHome gives an interface what it gets after raise: at once, or when raised has given what raise left.
+func (c *Conn) andAtHome(raised func() error, index int, want Settings, stage Stage, err error) (finish func() error, _ error) {
 	atHome := func() error {
-		defer c.Anew()()
+		defer c.AskAgain()()
 		g := giving{want: want, stage: stage}
 		g.i.Index = index
 		return hint.Join(c.give(home, &g), c.give(above, &g), c.give(shared, &g))
@@ -164,7 +178,7 @@ func (c *Conn) raiseLooked(i link.Described, want Settings, stage Stage) (finish
 		return nil, hint.Join(err, rest(now))
 	}
 	return func() error {
-		defer c.Anew()()
+		defer c.AskAgain()()
 		now, err := c.AwaitCarrier(index, want.Own)
 		if err != nil {
 			return err
