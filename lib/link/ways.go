@@ -14,6 +14,7 @@ import (
 type Way struct {
 	To         netip.Prefix
 	Interfaces []int
+	Source     netip.Addr // the node's address that it prefers; invalid: none
 }
 
 // Ways returns those of the namespace's routes to elsewhere that overlap with a network, and of the others the
@@ -38,7 +39,7 @@ func (c *Conn) Ways(network netip.Prefix) (all []Way, err error) {
 		if !to.IsValid() {
 			to = netip.IPv4Unspecified()
 		}
-		w, fresh = Way{To: netip.PrefixFrom(to, int(m[1])), Interfaces: w.Interfaces[:0]}, false
+		w, fresh = Way{To: netip.PrefixFrom(to, int(m[1])), Interfaces: w.Interfaces[:0], Source: inet.RouteSource(m)}, false
 		r.EachIndex(note)
 		if !fresh && !w.To.Overlaps(network) {
 			return
@@ -46,7 +47,7 @@ func (c *Conn) Ways(network netip.Prefix) (all []Way, err error) {
 		for _, i := range w.Interfaces {
 			used[i] = true
 		}
-		all = append(all, Way{w.To, slices.Clone(w.Interfaces)})
+		all = append(all, Way{w.To, slices.Clone(w.Interfaces), w.Source})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)

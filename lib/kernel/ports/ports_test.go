@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	tcxlink "github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/bpf"
@@ -64,6 +65,27 @@ func TestAJobHasItsNodesAddressWhereverItCalls(t *testing.T) {
 	w.wantsBy("udp", "nobody on the second network", "j-1", "198.51.100.50:9999", refused)
 	w.wantsBy("udp", "nobody on its node", "j-1", "192.0.2.1:1000", refused)
 	w.wantsBy("udp", "nobody in the job", "h", "192.0.2.1:17999", refused)
+}
+
+func TestAJobCallsByAnInterfaceThatHasAnothersAddress(t *testing.T) {
+	w := newWorld(t)
+	w.at["n1"].Run(fmt.Sprintf(`ip link add peer0 type veth peer name eth1 netns %s
+		ip link set peer0 up; ip route add 203.0.113.77 dev peer0 src 192.0.2.1`, w.at["h"].Path))
+	w.at["h"].Run("ip addr add 203.0.113.77/32 dev lo; ip link set eth1 up; ip route add 192.0.2.1 dev eth1 src 203.0.113.77")
+	w.share("n1")
+	s := w.settings("n1")
+	w.do("n1", func() error {
+		i, err := netlink.LinkByName("peer0")
+		if err != nil {
+			return err
+		}
+		s.Uplinks = append(s.Uplinks, ports.Uplink{Index: i.Attrs().Index, Address: netip.MustParseAddr("192.0.2.1")})
+		return w.nodes["n1"].Attach(s)
+	})
+	w.end("j", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
+	w.serve("h", "h", "203.0.113.77", 53)
+	w.wants("a neighbor", "j", "203.0.113.77:53", "h 192.0.2.1")
+	w.wantsBy("udp", "nobody there", "j", "203.0.113.77:9999", refused)
 }
 
 func TestSlurmCallsAJobAtItsBlock(t *testing.T) {

@@ -15,9 +15,10 @@ func TestWaysAreTheRoutesToElsewhereAndWhatTheyGoBy(t *testing.T) {
 	node := netnstest.New(t)
 	node.Run(`ip link add a0 type veth peer name a1; ip link set a0 up; ip link set a1 up; ip addr add 10.0.0.2/24 dev a0; ip addr add 10.1.0.2/24 dev a1
 ip route add default nexthop via 10.0.0.1 dev a0 nexthop via 10.1.0.1 dev a1; ip route add 172.16.0.0/12 via 10.0.0.1 table 100; ip route add blackhole 192.0.2.0/24
-ip nexthop add id 7 via 10.1.0.1 dev a1; ip route add 172.18.0.0/16 nhid 7`)
+ip nexthop add id 7 via 10.1.0.1 dev a1; ip route add 172.18.0.0/16 nhid 7; ip route add 198.51.100.1 dev a1 src 10.0.0.2`)
 	all := waysTo(t, node, "0.0.0.0/0")
-	if got, want := strings.Join(all, ", "), "0.0.0.0/0 a0 a1, 10.0.0.0/24 a0, 10.1.0.0/24 a1, 172.16.0.0/12 a0, 172.18.0.0/16 a1, 192.0.2.0/24"; got != want {
+	if got, want := strings.Join(all, ", "), "0.0.0.0/0 a0 a1, 10.0.0.0/24 a0 from 10.0.0.2, 10.1.0.0/24 a1 from 10.1.0.2, "+
+		"172.16.0.0/12 a0, 172.18.0.0/16 a1, 192.0.2.0/24, 198.51.100.1/32 a1 from 10.0.0.2"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, network := range []string{"172.19.0.0/16", "172.18.7.0/24", "192.0.2.7/32", "10.0.0.0/8", "198.19.0.0/16"} {
@@ -51,6 +52,9 @@ func waysTo(t *testing.T, node *netnstest.NS, network string) (got []string) {
 			for _, index := range w.Interfaces {
 				i := slices.IndexFunc(list, func(i link.Interface) bool { return i.Index == index })
 				text += " " + list[i].Name
+			}
+			if w.Source.IsValid() {
+				text += " from " + w.Source.String()
 			}
 			got = append(got, text)
 		}

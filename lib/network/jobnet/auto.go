@@ -50,8 +50,8 @@ func (n Host) auto() (Pool, error) {
 	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
 	// case an HCA brings a route to all that is around them: slurmctld may be there.
 	for _, i := range leads {
-		if own := n.Networks[i.Index]; len(own) > 0 {
-			p.Ways = append(p.Ways, ports.Uplink{Index: i.Index, Address: own[0].Addr()})
+		if a := n.from(i); a.IsValid() {
+			p.Ways = append(p.Ways, ports.Uplink{Index: i.Index, Address: a})
 			if p.MTU == 0 || i.MTU < p.MTU {
 				p.MTU = i.MTU
 			}
@@ -62,12 +62,25 @@ func (n Host) auto() (Pool, error) {
 			}
 		}
 	}
-	if len(p.Ways) == 0 {
+	// By the first one others reach the node's address, so it is one that has an address.
+	first := slices.IndexFunc(p.Ways, func(u ports.Uplink) bool { return len(n.Networks[u.Index]) > 0 })
+	if first < 0 {
 		err := errors.New("uplink: the node has no IPv4 address where it reaches others")
 		return Pool{}, hint.With(err, `GN899 give an interface that leads to the management network one, or set kind = "none" in [uplink]`)
 	}
+	p.Ways[0], p.Ways[first] = p.Ways[first], p.Ways[0]
 	p.Source = p.Ways[0].Address
 	return p, nil
+}
+
+// from returns the address that the node sends from by an interface. One without an address of its own, as of a router
+// that is the node's neighbor, has another interface's, as its route says.
+func (n Host) from(i link.Interface) netip.Addr {
+	if own := n.Networks[i.Index]; len(own) > 0 {
+		return own[0].Addr()
+	}
+	at := slices.IndexFunc(n.Ways, func(w link.Way) bool { return slices.Contains(w.Interfaces, i.Index) })
+	return n.Ways[at].Source // invalid: as of a container's interface
 }
 
 // ErrNoPorts says that the node has no ports for jobs.

@@ -76,6 +76,26 @@ func TestAnAutomaticUplinkLeadsOutByWhatStaysOnTheNode(t *testing.T) {
 	}
 }
 
+func TestAnAutomaticUplinkSendsByAnInterfaceWithoutAnAddressAsItsRouteSays(t *testing.T) {
+	n := wayOut()
+	n.Interfaces = append([]link.Interface{{Index: 30, Name: "peer0", Up: true}}, n.Interfaces...)
+	n.Interfaces = append(n.Interfaces, link.Interface{Index: 31, Name: "container0", Up: true})
+	to := netip.MustParsePrefix
+	n.Ways = append(n.Ways, link.Way{To: to("10.6.0.1/32"), Interfaces: []int{30}, Source: netip.MustParseAddr("10.1.0.7")},
+		link.Way{To: to("10.7.0.1/32"), Interfaces: []int{31}})
+	p, err := jobnet.NewPool(auto, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(p.Ways); got != "[{2 10.1.0.7} {30 10.1.0.7} {3 10.2.0.7}]" {
+		t.Errorf("ways %s", got)
+	}
+	n.Networks = nil
+	if _, err := jobnet.NewPool(auto, n); err == nil || err.Error() != "uplink: the node has no IPv4 address where it reaches others" {
+		t.Errorf("err %v", err)
+	}
+}
+
 func TestANodeWithoutAWayOutSaysSo(t *testing.T) {
 	n := wayOut()
 	n.Ways = nil
