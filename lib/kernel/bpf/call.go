@@ -28,9 +28,23 @@ func call[T any](command uintptr, attr *T) (object, error) {
 			return object(n), nil
 		case unix.EINTR, unix.EAGAIN:
 			continue // the verifier gives way to a signal (kernel/bpf/verifier.c:do_check)
+		case unix.EPERM:
+			if makes := command == unix.BPF_MAP_CREATE || command == unix.BPF_PROG_LOAD; makes && unlimit() {
+				continue
+			}
 		}
 		return 0, errno
 	}
+}
+
+// unlimit takes this process's limit of locked memory away, and tells whether it had one. Before Linux 5.11 maps and
+// programs count as locked memory (kernel/bpf/syscall.c:bpf_charge_memlock), and slurmd may have a limit of 64 KiB.
+func unlimit() bool {
+	var had unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &had); err != nil || had.Cur == unix.RLIM_INFINITY {
+		return false
+	}
+	return unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}) == nil
 }
 
 // name is an object's, for bpftool.
