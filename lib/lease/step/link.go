@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"gresnet/lib/base/hint"
 	"gresnet/lib/base/node"
@@ -13,140 +12,8 @@ import (
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/link"
-	"gresnet/lib/link/inet"
 	"gresnet/lib/link/snapshot"
 )
-
-// Settings keeps the settings of a network interface, because later steps take them away: moving an
-// RDMA device makes its IPoIB interface anew, and moving an interface takes its addresses and
-// routes. It is a note of its own, written before both and restored after both.
-type Settings struct {
-	Of        node.ID           `json:"hca"`
-	Port      uint32            `json:"port"`
-	Interface link.ID           `json:"interface"`
-	Settings  snapshot.Settings `json:"settings"`
-	GIDs      []netip.Addr      `json:"gids,omitempty"` // that the port has for the interface's addresses
-}
-
-func (*Settings) Kind() string     { return "settings" }
-func (s *Settings) Object() string { return s.Settings.Name }
-func (s *Settings) HCA() node.ID   { return s.Of }
-
-// Do makes the interface leave the groups that the node would stay in when the interface goes. All
-// else that it does is its note.
-func (s *Settings) Do(w *world.World) error {
-	if !s.Settings.Joins() {
-		return nil
-	}
-	return w.OnHost(func(v *scan.View) error {
-		i, err := v.Interface(s.Interface)
-		if err != nil {
-			return err
-		}
-		return v.Link.LeaveGroups(i.Index, s.Settings)
-	})
-}
-
-// Undo brings the interface, which is home by now, up and restores its settings; those that need
-// its carrier when all are up. Verify restores the rest: settings of an interface with a manager,
-// and those that it shares with interfaces that may have been away, too.
-func (s *Settings) Undo(w *world.World) error {
-	err := s.raiseNow(w)
-	if errors.Is(err, link.ErrAltNameTaken) {
-		// Another one of the lease may have it, and loses it when it is given its own.
-		w.Leave(s, func() error { return s.raiseNow(w) })
-		return nil
-	}
-	return err
-}
-
-// raiseNow restores the settings that need no carrier, and leaves the others for when all are up.
-func (s *Settings) raiseNow(w *world.World) error {
-	finish, err := s.raise(w)
-	if finish != nil {
-		w.Leave(s, finish)
-	}
-	return err
-}
-
-// raise returns a function that restores the settings that need the carrier, nil if it has one.
-func (s *Settings) raise(w *world.World) (finish func() error, err error) {
-	managed, err := s.isManaged(w)
-	if err != nil {
-		return nil, err
-	}
-	stage := snapshot.Home
-	if managed {
-		stage = snapshot.Managed
-	}
-	err = w.OnHost(func(v *scan.View) error {
-		i, err := v.Look(s.Interface)
-		if err != nil {
-			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
-		}
-		finish, err = v.Link.ApplyTo(i, s.Settings, stage)
-		return err
-	})
-	return finish, err
-}
-
-// Verify reads the settings again. udev may have changed some since: Verify restores them once
-// more, and returns an error that names what then still differs.
-func (s *Settings) Verify(w *world.World) error {
-	return w.OnHost(func(v *scan.View) error {
-		i, err := v.Interface(s.Interface)
-		if err != nil {
-			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
-		}
-		want, err := s.agree(w, v, i.Index)
-		if err != nil {
-			return err
-		}
-		if err := v.Link.AwaitLate(i.Index, want); err != nil {
-			return err
-		}
-		if w.IsLate(s.Interface) {
-			w.NoCarrier(s.Of, s.Port, s.Settings.Name)
-		}
-		if err := s.verify(v, i.Index, want); err != nil {
-			return err
-		}
-		return s.awaitGIDs(w, v, want)
-	})
-}
-
-// verify restores what differs once, and returns an error that names what differs then.
-func (s *Settings) verify(v *scan.View, index int, want snapshot.Settings) error {
-	diff, err := v.Link.Differences(index, want)
-	if err != nil || len(diff) == 0 {
-		return err
-	}
-	if err := snapshot.Finished(v.Link.Apply(index, want, snapshot.Settled)); err != nil {
-		return err
-	}
-	if diff, err = v.Link.Differences(index, want); err == nil && len(diff) > 0 {
-		err = world.DifferencesError{Interface: s.Settings.Name, What: diff}
-	}
-	return err
-}
-
-func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Settings) error {
-	err := w.AwaitGIDs(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.GIDsOf(want)})
-	if errors.Is(err, scan.ErrNotFound) {
-		if gone, goneErr := w.HasLost(s.Of); gone || goneErr != nil {
-			return goneErr // the steps of the RDMA device say so
-		}
-	}
-	return err
-}
-
-// GIDsOf returns the GIDs, without those of addresses that the interface is not to have: a manager does
-// not give them any more, or they follow from another MAC.
-func (s *Settings) GIDsOf(want snapshot.Settings) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
-		return !slices.ContainsFunc(want.Addresses, func(m inet.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
-	})
-}
 
 // Link moves a network interface into the job, or keeps it on the node, with its settings.
 type Link struct {
@@ -154,8 +21,8 @@ type Link struct {
 	Port      uint32       `json:"port"`
 	Interface link.ID      `json:"interface"`
 	Name      netlink.Name `json:"name"`
-	Index     int          `json:"index,omitempty"` // that it had on the node
-	Keep      bool         `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
+	Index     int          `json:"index,omitempty"` // its index on the node
+	Keep      bool         `json:"keep,omitempty"`  // it stays on the node, where the move of the RDMA device may make it again
 
 	// The undo of a link needs none of these; the Settings note has them.
 	Settings snapshot.Settings `json:"-"`
@@ -167,14 +34,14 @@ func (*Link) Kind() string     { return "link" }
 func (s *Link) Object() string { return string(s.Name) }
 func (s *Link) HCA() node.ID   { return s.Of }
 
-// Do moves the interface, brings it up and gives it its settings there; those that need its carrier
-// when all are up.
+// Do moves the interface, brings it up and gives it its settings there. It leaves the settings that need a carrier for
+// when all interfaces are up.
 func (s *Link) Do(w *world.World) error {
 	if s.Keep {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
-		return s.stay(w)
+		return s.restoreKept(w)
 	}
 	job, err := w.JobNS()
 	if err != nil {
@@ -198,9 +65,9 @@ func (s *Link) Do(w *world.World) error {
 		}
 		return nil
 	})
-	// Since kernel 6.17 the kernel makes an IPoIB interface anew where its RDMA device is: it is in the
-	// job already. So it is if udev has made its name an alternative one since: the kernel moves it
-	// first, and refuses the name then. Raise names it.
+	// Since kernel 6.17 the kernel makes an IPoIB interface again where its RDMA device is. The interface is in the job
+	// then. It is there, too, if udev has made its name an alternative one: the kernel moves the interface first, and
+	// refuses the name then. ApplyTo names it.
 	moved := err
 	if err != nil && !errors.Is(err, link.ErrNotFound) && !errors.Is(err, link.ErrNameTaken) {
 		return err
@@ -241,8 +108,8 @@ func (s *Link) leaveGIDs(w *world.World) {
 	}
 }
 
-// lacksCarrier warns that the interface did not get a carrier in time, or adds that to what failed
-// for want of it. The driver decides then which GIDs it has.
+// lacksCarrier warns that the interface did not get a carrier in time, or says so in the error that follows from it. The
+// driver decides then which GIDs the port has.
 func (s *Link) lacksCarrier(w *world.World, failed error) error {
 	hca := s.Of.String()
 	_ = w.WithHCAs(s.Mode, func(v *scan.View) error {
@@ -260,24 +127,20 @@ func (s *Link) lacksCarrier(w *world.World, failed error) error {
 	return nil
 }
 
-// stay gives the interface, which the kernel made anew at home, its settings there.
-func (s *Link) stay(w *world.World) error {
+// restoreKept restores the settings of an interface that the kernel has made again on the node.
+func (s *Link) restoreKept(w *world.World) error {
 	kept := &Settings{Of: s.Of, Port: s.Port, Interface: s.Interface, Settings: s.Settings}
-	finish, err := kept.raise(w)
-	if err != nil {
+	if err := kept.raise(w, s); err != nil {
 		return err
 	}
-	if finish != nil {
-		w.Leave(s, finish)
-	}
 	if s.Settings.Manager != "" || s.Settings.Shares() {
-		w.Leave(s, func() error { return s.share(w, kept) })
+		w.Leave(s, func() error { return s.restoreShared(w, kept) })
 	}
 	return nil
 }
 
-// share restores the settings that the interface's manager gives, or that it shares with others.
-func (s *Link) share(w *world.World, kept *Settings) error {
+// restoreShared restores the settings that the interface's manager gives, or that it shares with others.
+func (s *Link) restoreShared(w *world.World, kept *Settings) error {
 	if s.Settings.Manager != "" {
 		return kept.Verify(w)
 	}
@@ -347,9 +210,9 @@ func (s *Link) isRemade(i link.Interface) bool {
 	return !s.Keep && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib"
 }
 
-// fetch brings the interface home from the namespace of the view. If another interface has its name
-// meanwhile, it comes under a free one, and without alternative names that another has. Settings
-// says so.
+// fetch brings the interface home from the namespace of the view. If another interface has its name by now, it comes
+// under a free name, and without its alternative names. The undo of its Settings gives it these names, or says that
+// another interface has them.
 func (s *Link) fetch(w *world.World, v *scan.View) error {
 	i, err := v.Interface(s.Interface)
 	if err != nil {
