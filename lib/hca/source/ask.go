@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gresnet/lib/base/config"
+	"gresnet/lib/base/hint"
 	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/slurm"
@@ -93,6 +95,29 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 		return nil, notes, unless
 	}
 	return nil, notes, local.nothing(ctx, j, cfg.Slurm, cfg.Slurm.Source, &notes)
+}
+
+// unfit refuses a job that no policy fits.
+func unfit(j job.Job) *gres.Refusal {
+	var said []string
+	for _, c := range []struct{ name, value string }{
+		{"partition", j.Partition}, {"account", j.Account}, {"QOS", j.QOS},
+		{"reservation", j.Reservation}, {"constraint", strings.Join(j.Features, "&")},
+	} {
+		if c.value != "" {
+			said = append(said, c.name+" "+hint.Clip(c.value))
+		}
+	}
+	if len(said) == 0 {
+		said = []string{"of which Slurm says nothing"}
+	}
+	return &gres.Refusal{
+		Reason: gres.NoPolicy,
+
+		Ask: fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
+		Why: "no [[policy]] fits it",
+		Do:  "GN245 submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
+	}
 }
 
 // nothing refuses a job that gets nothing by the sources that were asked, and asks for more.

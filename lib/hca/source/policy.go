@@ -2,12 +2,9 @@ package source
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/hint"
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
@@ -92,27 +89,4 @@ func fits(p config.Policy, j job.Job) bool {
 		}
 	}
 	return true
-}
-
-// unfit refuses a job that no policy fits.
-func unfit(j job.Job) *gres.Refusal {
-	var said []string
-	for _, c := range []struct{ name, value string }{
-		{"partition", j.Partition}, {"account", j.Account}, {"QOS", j.QOS},
-		{"reservation", j.Reservation}, {"constraint", strings.Join(j.Features, "&")},
-	} {
-		if c.value != "" {
-			said = append(said, c.name+" "+hint.Clip(c.value))
-		}
-	}
-	if len(said) == 0 {
-		said = []string{"of which Slurm says nothing"}
-	}
-	return &gres.Refusal{
-		Reason: gres.NoPolicy,
-
-		Ask: fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
-		Why: "no [[policy]] fits it",
-		Do:  "GN245 submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
-	}
 }

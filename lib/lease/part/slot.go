@@ -258,3 +258,9 @@ func number(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])
 }
+
+// shared is the kind of slots without an interface.
+type shared struct{ Whole }
+
+// Read reads nothing.
+func (shared) Read(r *Reading) error { return inSharedMode(r) }
