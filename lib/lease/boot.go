@@ -10,7 +10,6 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/host"
 )
 
 // Boot prepares the node before slurmd starts. It gives back all leases that are left, because
@@ -54,13 +53,4 @@ func busy(mode rdma.Mode, err error) error {
 		return err
 	}
 	return hint.With(err, "GN205 lsns -t net says who has others; let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
-}
-
-// checkMode logs that the node is not in the mode that the configuration wants. Jobs get their HCAs
-// all the same: a file that somebody changed on all nodes at once must not drain them all.
-func checkMode(n *host.Host, job uint32, mode rdma.Mode) {
-	if want := n.Config.RDMA.Mode; want != "" && string(mode) != want {
-		n.Log(event.Event{Kind: event.ModeWrong, Job: job, Warning: fmt.Sprintf(
-			"the node is in %s mode, the configuration wants %s: reboot the node; journalctl -u gresnet.service says why it is not", mode, want)})
-	}
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,11 +15,10 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/kernel/netns"
-	"gresnet/lib/lease/host"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
 	"gresnet/lib/network"
-	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 )
 
@@ -34,55 +32,6 @@ type damage struct {
 	why    []string      // what does not read
 	claims []table.Claim // the lease's HCAs, without those that another lease has by now
 	uplink *network.Uplink
-}
-
-// openHeadless opens a lease whose journal is gone, or does not say whose lease it is: then the node table says what
-// the job has. It returns ErrNone if that is nothing: a prolog that was killed before its first note leaves such a
-// folder, too.
-func openHeadless(ctx context.Context, h *host.Host, id uint32, book *journal.Journal) (*Lease, error) {
-	dir, why := h.State.Lease(id), "its first line does not read"
-	if book == nil {
-		book, why = new(journal.Journal), "its journal was removed"
-		if !dir.Exists() {
-			why = "its lease was removed: nobody remembers what its interfaces had"
-		}
-	}
-	t := h.Readable(id)
-	run, has := t.RunOf(id)
-	if !has && !dir.Begun() {
-		book.Close()
-		if err := dir.Remove(); err != nil {
-			return nil, remains(err)
-		}
-		return nil, ErrNone
-	}
-	book.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
-	ns, err := netns.Current()
-	if err != nil {
-		book.Close()
-		return nil, err
-	}
-	l := enter(ctx, h, dir, book, ns)
-	l.headless = why
-	return l, nil
-}
-
-// foreign keeps the HCAs of a lease that another version of gresnet took from all jobs: this
-// version does not guess what that one did.
-func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
-	err := h.Table().Update(ctx, func(t *table.Table) error {
-		for i, c := range t.Claims {
-			if c.Job == id && c.Quarantined == "" {
-				t.Claims[i].Quarantined = cause.Error()
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		h.Notice(id, "%s", err)
-	}
-	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
-	return hint.With(err, fmt.Sprintf("GN227 run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
 }
 
 // damaged returns what is known of a lease whose journal does not read in full, nil if it does. why says what of it
@@ -241,6 +190,76 @@ func (d *damage) quarantines(away map[node.ID]string) string {
 	}
 	slices.Sort(what)
 	return strings.Join(what, "; ")
+}
+
+// peers returns the HCAs that another lease has by now, by the node table. This lease brought them home and freed them,
+// even if its journal does not say so: a lost strike must not take them from the other lease. HCAs in this job's
+// namespace belong to this lease, whatever the table says.
+func (l *Lease) peers(all []Note) map[node.ID]bool {
+	t, err := l.World.Table.Read()
+	if err != nil {
+		l.Host.Notice(l.World.Job, "%s", err)
+	}
+	others := map[node.ID]bool{}
+	for _, c := range t.Claims {
+		if c.Job != 0 && (c.Job != l.World.Job || c.Run != l.World.Run) {
+			others[c.HCA] = true
+		}
+	}
+	if !slices.ContainsFunc(all, func(s Note) bool { return others[s.HCA()] }) {
+		return others
+	}
+	here, err := hcasInside(l.World, stepsOf(all))
+	if err != nil {
+		l.Host.Notice(l.World.Job, "list what is in the job's namespace: %s", err)
+	}
+	for _, id := range here {
+		delete(others, id)
+	}
+	return others
+}
+
+// inJob calls f with a view of the job's namespace, if there is one.
+func inJob(w *world.World, f func(*scan.View) error) error {
+	if err := w.InJob(f); !errors.Is(err, world.ErrNoNamespace) {
+		return err
+	}
+	return nil
+}
+
+// hcasInside returns the HCAs that have a part in the job's namespace: an RDMA device, or an interface
+// that one of the steps is about.
+func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
+	err = inJob(w, func(v *scan.View) error {
+		devices, err := rdmaDevices(v)
+		if err != nil {
+			return err
+		}
+		for _, d := range devices {
+			ids = append(ids, d.ID)
+		}
+		interfaces, err := v.Link.List()
+		for _, s := range steps {
+			move, is := s.(*step.Link)
+			if is && slices.ContainsFunc(interfaces, func(i link.Interface) bool { return i.ID == move.Interface }) {
+				ids = append(ids, move.Of)
+			}
+		}
+		return err
+	})
+	return ids, err
+}
+
+// rdmaDevices returns the RDMA devices that a namespace has for itself.
+func rdmaDevices(v *scan.View) ([]scan.Device, error) {
+	mode, err := v.Mode()
+	if errors.Is(err, rdma.ErrNoRDMA) || err == nil && mode == rdma.Shared {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.Devices()
 }
 
 // setAside ends a damaged lease after everything is undone that can be, and keeps its journal for a

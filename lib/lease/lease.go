@@ -1,29 +1,31 @@
-// Package lease takes for a job what it holds on a node, and gives it back: the prolog takes, the
-// epilog restores, and whoever comes after a run that did not end as it should unwinds.
+// Package lease takes a job's lease of HCAs on a node, and gives it back. The prolog takes, the epilog restores. If one
+// of them did not end as it should, the next run unwinds its lease.
 //
 // A lease is a directory, jobs/JOBID below the state directory: the journal, the network namespace,
-// the job's device nodes, and env. env is written last and removed first: a lease counts while env
-// is there and not before.
+// the job's device nodes, and env. env is written last and removed first. A lease counts only while env is there.
 //
-// Read take.go and restore.go first. wait.go, sweep.go and alive.go are about leases that others have or left;
-// release.go is about quarantined HCAs. opened.go has the lease that a run works on, under the job's lock;
-// damage.go is its rare path: a journal that does not read, a lease that somebody has removed. Package environment
-// has what the job reads.
+// Read take.go and restore.go first. opened.go opens the lease of a job, under the job's lock. leftovers.go ends what
+// earlier runs of a job left, before a prolog takes anything; refuse.go tells a job why it gets nothing. damage.go undoes
+// a lease whose journal does not read, or was removed. wait.go, sweep.go and alive.go handle leases of other jobs;
+// release.go frees quarantined HCAs. Package environment writes what the job reads.
 //
-// A prolog goes through these files: take.go, which asks, claims and fills; pick.go of package host, which chooses
-// HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which orders the steps;
-// inflight.go, which notes and does them; lease.go of package environment, which commits. An epilog goes through
-// restore.go, unwind.go and home.go. Of package step read what a job has.
+// A prolog goes through these files: this one, which readies the node; take.go, which asks, claims and fills; pick.go of
+// package host, which chooses HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which
+// orders the steps; inflight.go, which notes and does them; lease.go of package environment, which commits. An epilog
+// goes through restore.go, unwind.go and home.go. Of package step read the kinds that the job has.
 package lease
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"gresnet/lib/hca/source"
+	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
+	"gresnet/lib/state/lock"
 	"gresnet/lib/state/runs"
 )
 
@@ -35,10 +37,25 @@ type Host struct {
 // On is a node that leases are taken on.
 func On(h *host.Host) *Host { return &Host{Host: h} }
 
+// begin readies the node and closes its device nodes, so that no job opens another job's HCAs. Then it restores HCAs that
+// the node had lost. The job began at start.
+func (n *Host) begin(ctx context.Context, start time.Time) error {
+	defer n.Time("look after the node table and who can open device nodes")()
+	if err := n.ready(start); err != nil {
+		return err
+	}
+	if err := n.Close(ctx); err != nil {
+		return err
+	}
+	restoreLost(ctx, n.Host, false)
+	return nil
+}
+
 // ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
-// state directory. start is when the job began that it is for.
+// state directory. The job of the run began at start.
 func (n *Host) ready(start time.Time) error {
-	if err := runs.Expect(n.State, source.Asked(n.Config), runs.Since(runs.Lasting, start)); err != nil {
+	since := runs.Since(runs.Lasting, start)
+	if err := runs.Expect(n.State, source.Asked(n.Config), since); err != nil {
 		n.Notice(0, "%s", err) // only a site's mistake would show less
 	}
 	if err := n.State.Make(); err != nil {
@@ -47,7 +64,7 @@ func (n *Host) ready(start time.Time) error {
 	return n.readTable(0)
 }
 
-// readTable reads the node table, and says what of it does not read.
+// readTable reads the node table, and names its entries that do not read.
 func (n *Host) readTable(id uint32) error {
 	t, err := n.Table().Read()
 	for path := range t.Unread {
@@ -56,11 +73,39 @@ func (n *Host) readTable(id uint32) error {
 	return err
 }
 
-// readyAgain readies the node for a run that goes on with what others began. Where nothing has run since the boot it
-// makes nothing, unless this is the boot: a node that has the packages alone must stay as it is.
+// readyAgain readies the node for a run that goes on where others ended. It makes nothing if nothing has run since the
+// boot, unless this is the boot: a node that only has the packages must stay as it is.
 func (n *Host) readyAgain(boot bool) error {
 	if !boot && !n.State.IsMade() {
 		return nil
 	}
 	return n.ready(time.Time{})
+}
+
+// Close closes the node's own device nodes to everybody but root, if the site wants that. It does nothing after
+// setup --undo, which gives them back to users.
+func (n *Host) Close(ctx context.Context) error {
+	return n.withAccess(ctx, func() error {
+		if n.State.IsUndone() {
+			return nil
+		}
+		return n.nodes().Close()
+	})
+}
+
+// withAccess calls f while no other run closes device nodes, or keeps them open.
+func (n *Host) withAccess(ctx context.Context, f func() error) error {
+	if err := n.State.Make(); err != nil {
+		return err
+	}
+	held, err := lock.At(ctx, n.State.AccessLock())
+	if err != nil {
+		return fmt.Errorf("lock the node's device nodes: %w", err)
+	}
+	defer held.Close()
+	return f()
+}
+
+func (n *Host) nodes() devnode.Nodes {
+	return devnode.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev, Known: n.State.Known()}
 }

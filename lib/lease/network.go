@@ -37,29 +37,21 @@ func (t *taking) claimUplink(now *table.Table) error {
 // be nil.
 func (t *taking) networks(nodes *jobnet.Network) (*network.Overlay, *network.Uplink) {
 	up := plan.Uplink(t.pool, t.uplink, t.job.UID)
-	cpus, err := sysfs.CPUs(t.Host.Sys)
-	whole := t.job.Share.Whole(cpus) // it is false, too, if it needs the CPUs and they are not known
 	over := plan.Overlay(nodes, t.Host.Config.Overlay, up)
-	if up != nil {
-		up.Settings.Services = t.Host.Config.Overlay.Services
-		up.Services = up.Settings.Services
-		up.Settings.Denied = t.Host.Config.Uplink.Deny
+	if up == nil {
+		return over, nil
 	}
-	if up != nil && t.Host.Config.Uplink.Inbound {
-		t.leadIn(up, whole, err)
-	}
-	return over, up
-}
-
-// leadIn leads connections to the node on to a job that has the whole node.
-func (t *taking) leadIn(s *network.Uplink, whole bool, err error) {
-	if !whole {
-		if err != nil {
+	up.Settings.Services = t.Host.Config.Overlay.Services
+	up.Services = up.Settings.Services
+	up.Settings.Denied = t.Host.Config.Uplink.Deny
+	if t.Host.Config.Uplink.Inbound {
+		cpus, err := sysfs.CPUs(t.Host.Sys)
+		up.Whole = t.job.Share.Whole(cpus) // Whole is false if it needs the CPUs and they are not known
+		if !up.Whole && err != nil {
 			t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", err)
 		}
-		return
 	}
-	s.Whole = true
+	return over, up
 }
 
 // made returns the uplink that the job has after its steps, or nil.

@@ -22,12 +22,13 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/lock"
+	"gresnet/lib/state/table"
 )
 
-// ErrNone means that a job has no lease: nothing was noted, so nothing was done.
-var ErrNone = errors.New("no lease")
+// errNone means that a job has no lease: nothing was noted, so nothing was done.
+var errNone = errors.New("no lease")
 
-// ErrRemains means that the node is not as it was, and that the journal has what is left to undo.
+// ErrRemains means that the node is not as it was, and that the journal says which steps are left to undo.
 // It is the one failure that needs a person.
 var ErrRemains = errors.New("something remains to be undone")
 
@@ -39,8 +40,8 @@ func remains(err error) error {
 	return fmt.Errorf("%w: %w", ErrRemains, err)
 }
 
-// LateError is what an unwinding ends with that lacked nothing but time: the machine is slow, or the kernel waits for
-// a process that keeps an HCA. Users can cause both.
+// LateError is the error of an unwinding that only lacked time: the machine is slow, or the kernel waits for a process
+// that keeps an HCA. Users can cause both.
 type LateError struct{ Cause error }
 
 func (e LateError) Error() string { return e.Cause.Error() }
@@ -62,20 +63,20 @@ type Lease struct {
 	Journal *journal.Journal
 	Until   time.Time // when an unwinding must end; zero: UndoTime after it began
 
-	// Complaint is what the site's program for the end of a lease has against the node.
+	// Complaint is the node's fault by the site's program for the end of a lease.
 	Complaint error
 
 	notes     notes
 	headless  string            // why the journal's beginning is not known, empty if it is
 	passed    bool              // the journal has notes about HCAs that another lease has by now
-	lost      []string          // what the unwinding found that the node does not have any more
+	lost      []string          // pieces of HCAs that the node has lost, as the unwinding found
 	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
 	unused    bool              // no program of the job has run
 	carried   map[node.ID][]counters.Traffic
 }
 
-// underLock calls f while nobody else touches the job's lease. If the lease is gone then, so is the
-// lock's file.
+// underLock calls f with a job's lock, so that no other run touches the job's lease. If the lease is gone after f, it
+// removes the lock's file.
 func underLock(ctx context.Context, h *host.Host, job uint32, f func() error) error {
 	held, err := lock.Job(ctx, h.State.Locks(), job)
 	if err != nil {
@@ -84,7 +85,7 @@ func underLock(ctx context.Context, h *host.Host, job uint32, f func() error) er
 	return under(held, h, job, f)
 }
 
-// ifFree calls f like underLock, unless somebody touches the lease just now: lock.ErrHeld.
+// ifFree calls f like underLock. If another run has the lock, it returns lock.ErrHeld.
 func ifFree(h *host.Host, job uint32, f func() error) error {
 	held, err := lock.TryJob(h.State.Locks(), job)
 	if errors.Is(err, lock.ErrHeld) {
@@ -123,7 +124,21 @@ func create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
 	return enter(ctx, h, dir, book, ns), nil
 }
 
-// open opens a job's lease, or returns ErrNone. If no journal tells what that is, damage.go opens it.
+// withLease calls f with a job's lease, which it opens and closes; l is nil if the job has none. The caller has the
+// job's lock.
+func withLease(ctx context.Context, h *host.Host, id uint32, f func(l *Lease) error) error {
+	l, err := open(ctx, h, id)
+	if errors.Is(err, errNone) {
+		return f(nil)
+	}
+	if err != nil {
+		return remains(err)
+	}
+	defer l.Close()
+	return f(l)
+}
+
+// open opens a job's lease, or returns errNone.
 func open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	dir := h.State.Lease(id)
 	book, err := journal.Open(dir.Journal())
@@ -149,6 +164,56 @@ func open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	return enter(ctx, h, dir, book, ns), nil
 }
 
+// openHeadless opens a lease whose journal is gone, or does not say whose lease it is. The node table says what the job
+// has. If that is nothing, openHeadless returns errNone: a prolog that was killed before its first note leaves such a
+// folder, too.
+func openHeadless(ctx context.Context, h *host.Host, id uint32, book *journal.Journal) (*Lease, error) {
+	dir, why := h.State.Lease(id), "its first line does not read"
+	if book == nil {
+		book, why = new(journal.Journal), "its journal was removed"
+		if !dir.Exists() {
+			why = "its lease was removed: nobody remembers what its interfaces had"
+		}
+	}
+	t := h.Readable(id)
+	run, has := t.RunOf(id)
+	if !has && !dir.Begun() {
+		book.Close()
+		if err := dir.Remove(); err != nil {
+			return nil, remains(err)
+		}
+		return nil, errNone
+	}
+	book.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
+	ns, err := netns.Current()
+	if err != nil {
+		book.Close()
+		return nil, err
+	}
+	l := enter(ctx, h, dir, book, ns)
+	l.headless = why
+	return l, nil
+}
+
+// foreign quarantines the HCAs of a lease that another version of gresnet took: this version does not guess what that
+// one did.
+func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
+	err := h.Table().Update(ctx, func(t *table.Table) error {
+		for i, c := range t.Claims {
+			if c.Job == id && c.Quarantined == "" {
+				t.Claims[i].Quarantined = cause.Error()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		h.Notice(id, "%s", err)
+	}
+	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
+	return hint.With(err, fmt.Sprintf("GN227 run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
+}
+
+// enter returns an open lease, whose journal says what the job has.
 func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS) *Lease {
 	job := book.Header.Job
 	w := h.World(ctx, ns, dir, job)
@@ -159,10 +224,10 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 	return &Lease{Host: h, Journal: book, World: w}
 }
 
-// Look returns a look at the node for the lease's job.
+// Look returns a Look at the node for the lease's job.
 func (l *Lease) Look() *host.Look { return l.Host.LookIn(l.World) }
 
-// Close lets go of the lease, which stays as it is.
+// Close closes the files of the lease, and changes nothing of it.
 func (l *Lease) Close() {
 	l.Host.Took(fmt.Sprintf("write the lease's journal, %d times; part of what is above", l.notes.count), l.notes.took)
 	l.World.Close()

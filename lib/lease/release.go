@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 )
@@ -58,21 +59,15 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
 			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet status lists the HCAs")
 		}
-		l, err := open(ctx, n.Host, c.Job)
-		if errors.Is(err, ErrNone) {
-			return n.freeHome(ctx, sameQuarantine(c))
-		}
-		if err != nil {
-			return remains(err)
-		}
-		defer l.Close()
-		if c.Doubt || c.Run != l.World.Run {
-			return n.freeHome(ctx, sameQuarantine(c)) // the lease that had it was set aside: this one is of another run
-		}
-		if err := alive(l, Sweep{Jobs: []uint32{c.Job}}); err != nil {
-			return fmt.Errorf("release %s: %w", c.Name, err)
-		}
-		return n.releaseFrom(l, c)
+		return withLease(ctx, n.Host, c.Job, func(l *Lease) error {
+			if l == nil || c.Doubt || c.Run != l.World.Run { // the lease that had it was set aside: one that is there is another run's
+				return n.freeHome(ctx, sameQuarantine(c))
+			}
+			if err := alive(l, Sweep{Jobs: []uint32{c.Job}}); err != nil {
+				return fmt.Errorf("release %s: %w", c.Name, err)
+			}
+			return n.releaseFrom(l, c)
+		})
 	})
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
@@ -153,7 +148,7 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 		return unwound // it is free; others are not
 	}
 	reason := l.World.Away[c.HCA]
-	if err := l.GiveUp(c.HCA); err != nil {
+	if err := l.giveUp(c.HCA); err != nil {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
 		return remains(hint.With(err, "GN211 bring it to the root namespace, or reboot the node, which frees everything"))
 	}
@@ -162,6 +157,51 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 	if _, away := l.World.Away[c.HCA]; err != nil && !away {
 		n.Notice(l.World.Job, "other HCAs of the lease are not home: %s", err)
 		return nil
+	}
+	return err
+}
+
+// giveUp strikes all notes about an HCA that is at home.
+func (l *Lease) giveUp(id node.ID) error {
+	notes, _ := l.left()
+	notes = slices.DeleteFunc(notes, func(s Note) bool { return s.HCA() != id })
+	for _, s := range notes {
+		if err := isHome(l.World, s.Step); err != nil {
+			return err
+		}
+	}
+	for _, s := range notes {
+		l.markUndone(s)
+	}
+	return nil
+}
+
+// isHome returns an error unless the device that a step moved is on the node, or the node has lost
+// it.
+func isHome(w *world.World, s step.Step) error {
+	var err error
+	switch s := s.(type) {
+	case *step.RDMA:
+		held, lockErr := s.Lock(w)
+		if lockErr != nil {
+			return lockErr
+		}
+		defer held.Close()
+		err = w.OnHost(func(v *scan.View) error { _, err := v.Find(s.ID); return err })
+	case interface{ AtHome(*world.World) error }:
+		return s.AtHome(w)
+	case *step.Link:
+		err = w.OnHost(func(v *scan.View) error { _, err := v.Interface(s.Interface); return err })
+	}
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, link.ErrNotFound) {
+		lost := func() (bool, error) { return w.HasLost(s.HCA()) }
+		if link, is := s.(*step.Link); is {
+			lost = func() (bool, error) { return w.HasLostInterface(link.Of, link.Interface) }
+		}
+		if gone, goneErr := lost(); goneErr == nil && gone {
+			return nil
+		}
+		return fmt.Errorf("%s is not in the root namespace", s.Object())
 	}
 	return err
 }

@@ -14,12 +14,12 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there
-// is no lease, Restore succeeds; it leaves a lease of a later run alone.
+// Restore gives the node back the HCAs of a run of a job, or those of the job if run is nil. If there
+// is no lease, Restore succeeds. It leaves a lease of a later run alone.
 //
-// It waits for the lease half of its time at most: the other half is for undoing.
+// It waits for the lease for half of its time at most: the other half is for undoing.
 //
-// After an error with which the lease is still there the error is ErrRemains.
+// If it fails and the lease is still there, the error is ErrRemains.
 func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog/2)
@@ -31,26 +31,23 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
 	restoreLost(ctx, n.Host, false)
-	err := underLock(ctx, n.Host, id, func() error { return n.restoreLocked(ctx, id, run, begun) })
+	err := underLock(ctx, n.Host, id, func() error {
+		return withLease(ctx, n.Host, id, func(l *Lease) error { return n.restore(l, id, run, begun) })
+	})
 	if err != nil && n.State.Lease(id).Exists() {
 		return remains(err)
 	}
 	return err
 }
 
-// restoreLocked does what Restore does with the job's lock. The epilog began at begun.
-func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun time.Time) error {
-	l, err := open(ctx, n.Host, id)
-	if errors.Is(err, ErrNone) {
+// restore does what Restore does with the job's lock and its lease; l is nil if there is none. The epilog began at begun.
+func (n *Host) restore(l *Lease, id uint32, run *job.Run, begun time.Time) error {
+	if l == nil {
 		if s := runs.Of(n.State, id); s == nil || !isLater(s.Run, run) {
 			environment.Forget(n.Host, id)
 		}
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer l.Close()
 	if held, err := job.ParseRun(l.World.Run); err == nil && isLater(held, run) {
 		n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.World.Run, run)
 		return nil
@@ -59,7 +56,7 @@ func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun
 	// The wait for the lock is a part of the run's time.
 	l.Until = begun.Add(max(n.Config.Deadline.Epilog, l.UndoTime()))
 	known := n.areQuarantined(id)
-	err = l.Unwind()
+	err := l.Unwind()
 	if late := (LateError{}); known && run != nil && errors.As(err, &late) {
 		n.Log(event.Event{Kind: event.Remark, Job: id, Warning: "as before, " + err.Error(), ID: hint.ID(err)})
 		err = nil
@@ -67,13 +64,13 @@ func (n *Host) restoreLocked(ctx context.Context, id uint32, run *job.Run, begun
 	return hint.Join(err, l.Complaint)
 }
 
-// areQuarantined tells whether all HCAs that a job has are quarantined. An earlier run has said so, and Slurm needs to
-// hear of it but once: its user may keep them so.
+// areQuarantined tells whether all HCAs of a job are quarantined. An earlier run has told Slurm so, and once is enough: the
+// job's user may keep them so.
 func (n *Host) areQuarantined(id uint32) bool {
 	t := n.Readable(id)
 	claims := t.ClaimsOf(id)
 	return len(claims) > 0 && !slices.ContainsFunc(claims, func(c table.Claim) bool { return c.Quarantined == "" })
 }
 
-// isLater tells whether a run of a job came after the one whose epilog this is; nil means that it is the last one's.
+// isLater tells whether a run of a job came after the run that this epilog is for. If that is nil, no run did.
 func isLater(held job.Run, run *job.Run) bool { return run != nil && held.Restart > run.Restart }

@@ -147,15 +147,12 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 // leaseToSweep calls f with a job's lock and lease, if the job has one.
 func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*Lease) error) error {
 	err := ifFree(n.Host, id, func() error {
-		l, err := open(ctx, n.Host, id)
-		if errors.Is(err, ErrNone) {
-			return nil
-		}
-		if err != nil {
-			return remains(err)
-		}
-		defer l.Close()
-		return f(l)
+		return withLease(ctx, n.Host, id, func(l *Lease) error {
+			if l == nil {
+				return nil
+			}
+			return f(l)
+		})
 	})
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)

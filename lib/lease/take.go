@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/hint"
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
@@ -32,6 +28,9 @@ import (
 // lease that this run of the job has already stays as it is; Take first unwinds one of an earlier
 // run. If the job asked for something wrong, it gets a refused lease, with which its steps fail,
 // and Take returns no error.
+//
+// Its order: the node is readied; what earlier runs left is undone; the sources say what the job is entitled to; its
+// HCAs are claimed; what the moves will lose is read; the steps are planned, noted and done; the lease is committed.
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
@@ -55,91 +54,23 @@ func (n *Host) takeInTime(ctx context.Context, j job.Job) error {
 	if err := n.begin(ctx, j.Start); err != nil {
 		return err
 	}
-	asked := sync.OnceValues(func() (e entitlement, err error) { return n.ask(ctx, j) })
+	asked := sync.OnceValues(func() (entitlement, error) { return n.ask(ctx, j) })
 	if !n.hasLeftovers(j.ID) {
 		if e, err := asked(); err == nil && len(e.wants) == 0 {
-			environment.Notify(n.Host, j, e.less)
-			return nil // without the job's lock: it would guard nothing
+			return n.give(ctx, j, e) // without the job's lock: it would guard nothing
 		}
 	}
 	return n.afterLeftovers(ctx, j, func() error {
 		e, err := asked()
-		less := e.less
-		if err == nil && len(e.wants) > 0 {
-			var lacks []string
-			lacks, err = n.takeWanted(ctx, j, e.wants)
-			less = append(less, lacks...)
+		if err == nil {
+			err = n.give(ctx, j, e)
 		}
 		var refusal *gres.Refusal
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
 		}
-		if err == nil {
-			environment.Notify(n.Host, j, less)
-		}
 		return err
 	})
-}
-
-// afterLeftovers calls take with the job's lock, when what earlier runs of the job left has ended. It does not call
-// take if this run has its lease already. If something stays because time is lacking, afterLeftovers refuses the job.
-func (n *Host) afterLeftovers(ctx context.Context, j job.Job, take func() error) error {
-	return underLock(ctx, n.Host, j.ID, func() error {
-		own, err := n.endLeftovers(ctx, j)
-		if !own && err == nil {
-			err = take()
-		}
-		if late := (LateError{}); errors.As(err, &late) {
-			return n.refuseBeside(j, stays(j, err))
-		}
-		return err
-	})
-}
-
-// begin readies the node and closes its device nodes: whatever a job gets, it must not open other HCAs.
-// Then it restores HCAs that the node had lost. The job began at start.
-func (n *Host) begin(ctx context.Context, start time.Time) error {
-	defer n.Time("look after the node table and who can open device nodes")()
-	if err := n.ready(start); err != nil {
-		return err
-	}
-	if err := n.Close(ctx); err != nil {
-		return err
-	}
-	restoreLost(ctx, n.Host, false)
-	return nil
-}
-
-// endLeftovers ends what earlier runs of a job left. own says that this run has its lease already.
-func (n *Host) endLeftovers(ctx context.Context, j job.Job) (own bool, err error) {
-	l, err := open(ctx, n.Host, j.ID)
-	if err == nil {
-		defer l.Close()
-		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
-			n.Notice(j.ID, "the lease is there already")
-			return true, nil
-		}
-		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
-		err = l.Unwind()
-	}
-	if err != nil && !errors.Is(err, ErrNone) {
-		return false, remains(err)
-	}
-	environment.Forget(n.Host, j.ID)
-	return false, nil
-}
-
-// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a claim whose lease
-// somebody removed. In doubt they did.
-func (n *Host) hasLeftovers(id uint32) bool {
-	for _, path := range []string{string(n.State.Lease(id)), n.State.Notice(id), n.State.Sign(id)} {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return true
-		}
-	}
-	t := n.Readable(id)
-	_, has := t.RunOf(id)
-	return has
 }
 
 // entitlement is what the sources say of a job. less is why that is less than the job could expect.
@@ -161,25 +92,22 @@ func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement, err error) {
 	return e, err
 }
 
-// tooSlow refuses a job whose prolog has no time left, and has undone what it did: any user can keep a node
-// busy, and so drain it.
-func tooSlow(j job.Job, err error) *gres.Refusal {
-	return &gres.Refusal{
-		Reason: gres.TooSlow, Ask: fmt.Sprintf("what job %d is to have", j.ID), Why: "the prolog's time is over: " + err.Error(),
-		Do: "GN843 the node is as it was: start the job again; if that does not help, see what keeps the node busy, or raise deadline.prolog",
+// give gives a job what it is entitled to, and tells its steps why that is less than it could expect.
+func (n *Host) give(ctx context.Context, j job.Job, e entitlement) error {
+	less := e.less
+	if len(e.wants) > 0 {
+		lacks, err := n.takeWanted(ctx, j, e.wants)
+		if err != nil {
+			return err
+		}
+		less = append(less, lacks...)
 	}
+	environment.Notify(n.Host, j, less)
+	return nil
 }
 
-// stays refuses a job for which an HCA does not come home: any user can keep one in a call, and the machine busy.
-func stays(j job.Job, err error) *gres.Refusal {
-	return &gres.Refusal{
-		Reason: gres.TooSlow, Ask: fmt.Sprintf("what job %d is to have", j.ID), Why: "the prolog's time is over: " + err.Error(),
-		Do: "GN872 what is not home is kept from later jobs: gresnet status says why; end the process that keeps it, then run gresnet sweep",
-	}
-}
-
-// takeWanted takes what a job wants, and waits for HCAs that others hold as long as they are about to
-// give them back. lacks is what the job would have besides, if it were free.
+// takeWanted takes what a job wants. It waits for HCAs of other jobs as long as these are about to give them back. lacks
+// says which HCAs the job does without because they are not free.
 func (n *Host) takeWanted(ctx context.Context, j job.Job, wants []gres.Want) (lacks []string, err error) {
 	if n.Joined != nil {
 		if err := n.Joined(); err != nil {
@@ -214,8 +142,8 @@ type taking struct {
 	uplink *table.Uplink // its address; nil: it has none
 }
 
-// takeLease takes what a job wants into a new lease. passed is what the job would have besides, if it
-// were free.
+// takeLease takes what a job wants into a new lease. passed has the HCAs that the job does without because they are not
+// free.
 func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	l, err := create(ctx, n.Host, j)
 	if err != nil {
@@ -261,8 +189,8 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 	return p, err
 }
 
-// claimLocked decides what the job gets, notes it in the journal and then claims it in the node table,
-// in this order, under the node lock.
+// claimLocked decides what the job gets, notes it in the journal and then claims it in the node table, under the node
+// lock.
 func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *scan.Users) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)
 	if err != nil {
@@ -287,7 +215,7 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *scan.Use
 	return p, t.claim.Do(t.World)
 }
 
-// fill moves what is claimed into the lease, and makes the lease count.
+// fill moves the claimed HCAs into the lease, and commits it.
 func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	n, look := t.Host, t.Look()
 	mode, hcas, err := look.Read(t.job, t.access, p)
@@ -315,6 +243,15 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	return t.commit(mode, hcas, nodes)
 }
 
+// checkMode warns if the node is not in the mode that the configuration wants. Jobs get their HCAs all the same: a file
+// that somebody changed on all nodes at once must not drain them all.
+func checkMode(n *host.Host, job uint32, mode rdma.Mode) {
+	if want := n.Config.RDMA.Mode; want != "" && string(mode) != want {
+		n.Log(event.Event{Kind: event.ModeWrong, Job: job, Warning: fmt.Sprintf(
+			"the node is in %s mode, the configuration wants %s: reboot the node; journalctl -u gresnet.service says why it is not", mode, want)})
+	}
+}
+
 // commit tells the job of its lease, which counts from then on.
 func (t *taking) commit(mode rdma.Mode, hcas []plan.HCA, nodes *jobnet.Network) error {
 	lease := environment.Lease{
@@ -335,27 +272,7 @@ func namesOf(hcas []plan.HCA) (names []string) {
 	return names
 }
 
-// refuse writes a lease that says why the job gets nothing: its steps fail with the reason, and the
-// node stays in service.
-func (n *Host) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) error {
-	l, err := create(ctx, n.Host, j)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	if err := n.refuseBeside(j, refusal); err != nil {
-		return l.Failed(err)
-	}
-	return nil
-}
-
-// refuseBeside refuses a job by the lease that is there, beside what remains in it to be undone.
-func (n *Host) refuseBeside(j job.Job, refusal *gres.Refusal) error {
-	n.Log(event.Event{Kind: event.LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error() + hint.Tag(hint.ID(refusal)), Reason: refusal.Reason, ID: hint.ID(refusal)})
-	return environment.Refuse(n.State.Lease(j.ID), j, refusal)
-}
-
-// passedOver says why a job does without what it would have had, had it been free.
+// passedOver says why a job does without HCAs that are not free.
 func passedOver(list []gres.Holding) (why []string) {
 	for _, h := range list {
 		why = append(why, fmt.Sprintf("%s (%s) is not granted: %s", h.Entry, h.Entry.HCA.Name, h.Holder))
@@ -363,8 +280,8 @@ func passedOver(list []gres.Holding) (why []string) {
 	return why
 }
 
-// hooks returns the step that runs the site's programs, if there are any. A job in the node's network has none:
-// what they do there, nothing undoes.
+// hooks returns the step that runs the site's programs, if there are any. A job in the node's network has none, because
+// no step undoes what programs do there.
 func (t *taking) hooks(mode rdma.Mode, hcas []string) []step.Step {
 	site := t.Host.Config.Hooks
 	if site.Ready == "" && site.Leave == "" || t.access.Isolation == config.IsolateDevices {
@@ -376,9 +293,9 @@ func (t *taking) hooks(mode rdma.Mode, hcas []string) []step.Step {
 	}}
 }
 
-// pin returns the mapping, and writes all of its HCAs into the table: so an index that a source
-// takes from it means the same HCA when the job claims it, even if others come meanwhile. It takes
-// the node lock only if the table lacks an HCA.
+// pin returns the mapping, and writes all of its HCAs into the table. So an index that a source takes from it means the
+// same HCA when the job claims it, even if other HCAs come meanwhile. It takes the node lock only if the table lacks an
+// HCA.
 func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
 	t, err := n.Table().Read()
 	if err != nil {
@@ -390,7 +307,7 @@ func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping,
 	}
 	err = n.Table().Update(ctx, func(now *table.Table) error {
 		if slices.EqualFunc(now.HCAs, known, sameHCA) {
-			now.HCAs = t.HCAs // nobody has pinned any meanwhile: what was seen is as good as another look
+			now.HCAs = t.HCAs // no other run has pinned any meanwhile, so this look is still good
 			return nil
 		}
 		m, err = mapped(now)

@@ -57,7 +57,7 @@ func (l *Lease) Unwind() error {
 	return nil
 }
 
-// startOver forgets what an earlier unwinding found out, and the waits of a prolog that fails.
+// startOver forgets what an earlier unwinding found out, and for what a prolog that fails has waited.
 func (l *Lease) startOver() {
 	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
 	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
@@ -103,7 +103,7 @@ func (l *Lease) removePlaces(notes []Note) []error {
 	return nil
 }
 
-// free frees claims, but for what the journal still says to be away. all says that everything is undone.
+// free frees claims. It keeps HCAs that are not home by the journal. all says that everything is undone.
 func (l *Lease) free(claims []Note, all bool) (failed []error) {
 	for _, s := range claims {
 		if all && len(failed) == 0 {
@@ -115,7 +115,7 @@ func (l *Lease) free(claims []Note, all bool) (failed []error) {
 	return failed
 }
 
-// lostAny returns an error that says what the node lost, if it lost anything.
+// lostAny returns an error that names the pieces of HCAs that the node lost, if it lost any.
 func (l *Lease) lostAny() error {
 	if len(l.lost) == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (l *Lease) lostAny() error {
 	return remains(hint.With(err, "GN451 see in the kernel's log why the driver let go of it; when it is back, the next prolog, epilog or sweep gives it its settings, and until then no job has it"))
 }
 
-// remove removes what was made for the job and is not the node's own.
+// remove undoes the steps that made something for the job. Nothing of that is the node's own.
 func (l *Lease) remove(notes []Note) (failed []error) {
 	for _, s := range notes {
 		errs := l.undo(s)
@@ -212,35 +212,8 @@ func (l *Lease) failure(s world.Deed, err error) []error {
 	return []error{err}
 }
 
-// peers returns the HCAs that another lease has by now, by the node table. This lease brought them
-// home and freed them, even if its journal does not say so: a lost strike must not take them from
-// the other lease. HCAs in this job's namespace are not the other lease's, whatever the table says.
-func (l *Lease) peers(all []Note) map[node.ID]bool {
-	t, err := l.World.Table.Read()
-	if err != nil {
-		l.Host.Notice(l.World.Job, "%s", err)
-	}
-	others := map[node.ID]bool{}
-	for _, c := range t.Claims {
-		if c.Job != 0 && (c.Job != l.World.Job || c.Run != l.World.Run) {
-			others[c.HCA] = true
-		}
-	}
-	if !slices.ContainsFunc(all, func(s Note) bool { return others[s.HCA()] }) {
-		return others
-	}
-	here, err := hcasInside(l.World, stepsOf(all))
-	if err != nil {
-		l.Host.Notice(l.World.Job, "list what is in the job's namespace: %s", err)
-	}
-	for _, id := range here {
-		delete(others, id)
-	}
-	return others
-}
-
 // left returns the notes that are not struck, in the order in which the unwinding undoes them. If
-// the journal is damaged, it adds what needs no note.
+// the journal is damaged, it adds steps whose undo needs no note.
 func (l *Lease) left() ([]Note, *damage) {
 	all, why := decode(l.Journal)
 	others := l.peers(all)
@@ -269,7 +242,7 @@ func (l *Lease) watchUdev() (end func()) {
 	}
 }
 
-// logUsers logs which HCAs of a lease that has ended no later job gets yet: a process uses them.
+// logUsers logs which HCAs of a lease that has ended later jobs do not get yet, because a process uses them.
 func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 	u, err := n.Users()
 	if err != nil {
@@ -296,21 +269,6 @@ func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 		n.Notice(job, "%s", u.Err)
 	}
 	n.TellQuarantines(job, used)
-}
-
-// GiveUp strikes all notes about an HCA that is at home.
-func (l *Lease) GiveUp(id node.ID) error {
-	notes, _ := l.left()
-	notes = slices.DeleteFunc(notes, func(s Note) bool { return s.HCA() != id })
-	for _, s := range notes {
-		if err := isHome(l.World, s.Step); err != nil {
-			return err
-		}
-	}
-	for _, s := range notes {
-		l.markUndone(s)
-	}
-	return nil
 }
 
 // Failed unwinds a lease that could not be completed.

@@ -6,9 +6,7 @@ import (
 	"slices"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/hint"
 	"gresnet/lib/base/job"
-	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/rdma"
@@ -29,8 +27,8 @@ func head(j job.Job) string {
 }
 
 // Refuse writes a lease that says why the job gets nothing.
-func Refuse(dir state.Lease, j job.Job, refusal *gres.Refusal) error {
-	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+runs.Printable(refusal.Error()+hint.Tag(hint.ID(refusal)))+"\n")
+func Refuse(dir state.Lease, j job.Job, why string) error {
+	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+runs.Printable(why)+"\n")
 }
 
 // Lease is a lease whose steps are all done, with what the job learns of it.

@@ -10,36 +10,7 @@ import (
 	"gresnet/lib/base/hint"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 )
-
-// Close closes the node's own device nodes to everybody but root, if the site wants that, unless
-// setup --undo has given them back to users.
-func (n *Host) Close(ctx context.Context) error {
-	return n.withAccess(ctx, func() error {
-		if n.State.IsUndone() {
-			return nil
-		}
-		return n.nodes().Close()
-	})
-}
-
-// withAccess calls f while nobody else closes device nodes, or has them stay open.
-func (n *Host) withAccess(ctx context.Context, f func() error) error {
-	if err := n.State.Make(); err != nil {
-		return err
-	}
-	held, err := lock.At(ctx, n.State.AccessLock())
-	if err != nil {
-		return fmt.Errorf("lock the node's device nodes: %w", err)
-	}
-	defer held.Close()
-	return f()
-}
-
-func (n *Host) nodes() devnode.Nodes {
-	return devnode.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev, Known: n.State.Known()}
-}
 
 // Picture reads who can open the node's own device nodes.
 func (n *Host) Picture() (devnode.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
