@@ -28,7 +28,7 @@ func (s Site) uplinks() []Finding {
 	var all []Finding
 	switch jobs, room := s.mapped(), s.Uplinks.Room(); {
 	case room < jobs && s.Uplinks.Auto:
-		all = append(all, warn(about, "GN898 narrow net.ipv4.ip_local_port_range, on all nodes alike", "there are blocks of ports for %d jobs, and HCAs for %d: a job without one has no way out", room, jobs))
+		all = append(all, warn(about, "GN898 narrow net.ipv4.ip_local_port_range, on all nodes and slurmctld's hosts alike", "there are blocks of ports for %d jobs, and HCAs for %d: a job without one has no way out", room, jobs))
 	case room < jobs:
 		all = append(all, warn(about, "GN130 make uplink.addresses or uplink.share larger", "there are addresses for %d jobs, and HCAs for %d: a job without one is refused", room, jobs))
 	case s.Uplinks.Auto:

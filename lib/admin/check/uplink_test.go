@@ -75,7 +75,7 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		{"too few", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/32") },
 			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: a job without one is refused; make uplink.addresses or uplink.share larger\n"},
 		{"too few blocks of ports", func(s *check.Site) { s.Uplinks = pool("auto", "198.19.0.1/32") },
-			"warning  uplink: there are blocks of ports for 1 jobs, and HCAs for 2: a job without one has no way out; narrow net.ipv4.ip_local_port_range, on all nodes alike\n"},
+			"warning  uplink: there are blocks of ports for 1 jobs, and HCAs for 2: a job without one has no way out; narrow net.ipv4.ip_local_port_range, on all nodes and slurmctld's hosts alike\n"},
 		{"no block of ports, for which prologs fail", func(s *check.Site) {
 			s.Config.Uplink.Kind, s.UplinksErr = config.UplinkAuto, hint.With(fmt.Errorf("uplink: %w", jobnet.ErrNoPorts), "narrow it")
 		}, "error    uplink: the node leaves no ports for jobs; narrow it\n"},
