@@ -13,11 +13,11 @@ import (
 // (mlx5_3, ib0, uverbs3) are attributes that change; an ID does not. A VF's GUID and PCI address
 // are such attributes, too: its PF's PCI address and its number identify it.
 type ID struct {
-	GUID string `json:"guid,omitempty"` // node GUID as sysfs writes it, like 0002:c903:00ab:cdef; a VF has none here
-	PCI  string `json:"pci,omitempty"`  // PCI address with its domain, a VF's is its PF's; none without a PCI parent
+	GUID string `json:"guid,omitempty"` // node GUID as sysfs writes it, like 0002:c903:00ab:cdef; not of a VF
+	PCI  string `json:"pci,omitempty"`  // PCI address with its domain, of a VF its PF's; missing without a PCI parent
 	VF   string `json:"vf,omitempty"`   // number of a VF among those of its PF
 	Aux  string `json:"aux,omitempty"`  // the device below the PCI function, where several share it
-	Slot string `json:"slot,omitempty"` // number of a slot; none: the HCA as a whole
+	Slot string `json:"slot,omitempty"` // number of a slot; without it the HCA as a whole
 }
 
 // Whole returns the identity of the HCA that a slot is of.

@@ -35,8 +35,8 @@ type Scan struct {
 // Status is what `gresnet status --json` prints: who holds what.
 type Status struct {
 	Stamp
-	HCAs   []HCA   `json:"hcas"`   // those of the node, and those that `[[hca]]` lists and the node lacks
-	Leases []Lease `json:"leases"` // of jobs that have one; with a job id, of that job alone
+	HCAs   []HCA   `json:"hcas"`   // the node's HCAs, and those that `[[hca]]` lists and the node lacks
+	Leases []Lease `json:"leases"` // all leases; with a job id, only that job's
 
 	Unjudged []string `json:"unjudged,omitempty"` // interfaces that lead out and lack gresnet's traffic filters: jobs get nothing by them until the next prolog
 
@@ -46,16 +46,16 @@ type Status struct {
 // Plan is what `gresnet plan --json` prints: what a job would have, and how it gets it.
 type Plan struct {
 	Stamp
-	Notes     []string `json:"notes,omitempty"`     // what the sources say of the choice
+	Notes     []string `json:"notes,omitempty"`     // the sources' remarks about the choice
 	Isolation string   `json:"isolation,omitempty"` // network: the job has a network of its own; devices: it has the node's
-	HCAs      []HCA    `json:"hcas"`                // that the job gets
+	HCAs      []HCA    `json:"hcas"`                // the HCAs that the job gets
 	Uplink    *Uplink  `json:"uplink,omitempty"`    // the job's way to other networks
 	Overlay   *Overlay `json:"overlay,omitempty"`   // the network between the job's nodes
-	Names     []Names  `json:"names,omitempty"`     // what the job's /etc/hosts has in place of the node's lines
-	Steps     []Step   `json:"steps"`               // what the prolog does, in order
+	Names     []Names  `json:"names,omitempty"`     // lines of the job's /etc/hosts that replace the node's
+	Steps     []Step   `json:"steps"`               // the prolog's steps, in order
 }
 
-// Check is what `gresnet check --json` prints: what is well, and what is not.
+// Check is what `gresnet check --json` prints: the findings about the node.
 type Check struct {
 	Stamp
 	Findings []Finding `json:"findings"` // without those that are ok, if --quiet is given
@@ -69,14 +69,14 @@ type Trial struct {
 	Kernel   string    `json:"kernel"`             // version of the kernel
 	Slurm    string    `json:"slurm,omitempty"`    // version of Slurm
 	Mode     rdma.Mode `json:"mode"`               // RDMA netns mode: shared or exclusive
-	HCAs     []Tried   `json:"hcas"`               // that were asked for
-	Unread   []string  `json:"unread,omitempty"`   // what of the node was not compared, and why
-	Restless []string  `json:"restless,omitempty"` // what of the node changes by itself, and was not compared
+	HCAs     []Tried   `json:"hcas"`               // the HCAs of the command line, or all
+	Unread   []string  `json:"unread,omitempty"`   // parts of the node that were not compared, and why
+	Restless []string  `json:"restless,omitempty"` // parts of the node that change by themselves, and were not compared
 }
 
 // Tried is an HCA that `gresnet try` has tried.
 type Tried struct {
-	Name        string   `json:"name"`                  // of the RDMA device, like mlx5_3
+	Name        string   `json:"name"`                  // name of the RDMA device, like mlx5_3
 	Driver      string   `json:"driver,omitempty"`      // kernel driver
 	Card        string   `json:"card,omitempty"`        // PCI vendor and device, and the board's id
 	Firmware    string   `json:"firmware,omitempty"`    // version of its firmware
@@ -87,10 +87,10 @@ type Tried struct {
 	In          float64  `json:"in_seconds"`            // the slowest prolog
 	Out         float64  `json:"out_seconds"`           // the slowest epilog
 	Training    float64  `json:"training_seconds"`      // the longest time from an epilog's end until the links were as before
-	Verbs       string   `json:"verbs,omitempty"`       // what the kernel's verbs said inside
-	Gbits       float64  `json:"peer_gbits,omitempty"`  // what it sent to --peer from inside, in Gbit a second: the slowest time
+	Verbs       string   `json:"verbs,omitempty"`       // the answer of the kernel's verbs inside
+	Gbits       float64  `json:"peer_gbits,omitempty"`  // its slowest rate to --peer from inside, in Gbit a second
 	Differences []string `json:"differences,omitempty"` // lines that the node had before (-) and has now (+)
-	Faults      []string `json:"faults,omitempty"`      // what else went wrong
+	Faults      []string `json:"faults,omitempty"`      // other faults
 	Refused     string   `json:"refused,omitempty"`     // why no job gets it: it was not touched
 	Verdict     string   `json:"verdict"`               // good, differs, failed, refused or interrupted
 }
@@ -103,37 +103,37 @@ type JobLine struct {
 	Node    string    `json:"node"`              // Slurm's name for the node
 	Job     uint32    `json:"job"`               // the job's id
 	Run     string    `json:"run"`               // which run of the job: how often it was requeued, and "/" and its SLUID where it has one
-	HCAs    []HCA     `json:"hcas"`              // that the run had, with what their ports carried
+	HCAs    []HCA     `json:"hcas"`              // the run's HCAs, with the traffic of their ports
 }
 
-// HCA is an HCA, or a VF that jobs can have, in whatever document.
+// HCA is an HCA, or a VF that jobs can have: the same object in all documents.
 type HCA struct {
-	Name     string        `json:"name,omitempty"`     // of the RDMA device, like mlx5_3; one that is missing has none
-	ID       node.ID       `json:"id,omitzero"`        // what identifies it while it is in its slot
+	Name     string        `json:"name,omitempty"`     // name of the RDMA device, like mlx5_3; without it the HCA is missing
+	ID       node.ID       `json:"id,omitzero"`        // its identity while it is in its PCI slot
 	GUID     string        `json:"guid,omitempty"`     // a VF's node GUID now
 	Function string        `json:"function,omitempty"` // a VF's own PCI address
 	Driver   string        `json:"driver,omitempty"`   // kernel driver
-	Gres     string        `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
+	Gres     string        `json:"gres,omitempty"`     // name of its GRES; without it the mapping gives the HCA to no job
 	Type     string        `json:"type,omitempty"`     // type of its GRES
 	Index    *int          `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
-	Part     string        `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
-	PKey     node.PKeyText `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
+	Part     string        `json:"part,omitempty"`     // kind of the slots that jobs have of it: macvlan, ipvlan, pkey or shared
+	PKey     node.PKeyText `json:"pkey,omitempty"`     // P_Key of its slots, like 0x8001; in a plan or a lease, the job's
 	Keep     bool          `json:"keep,omitempty"`     // its interfaces stay on the node
-	Take     bool          `json:"take,omitempty"`     // jobs get it though the node needs it
+	Take     bool          `json:"take,omitempty"`     // jobs get it although the node needs it
 	NUMA     *int          `json:"numa,omitempty"`     // NUMA node; -1: not known
-	Cores    []int         `json:"cores,omitempty"`    // of that NUMA node, as Slurm numbers them
-	VFs      *VFs          `json:"vfs,omitempty"`      // of a PF
+	Cores    []int         `json:"cores,omitempty"`    // cores of that NUMA node, in Slurm's numbers
+	VFs      *VFs          `json:"vfs,omitempty"`      // a PF's VFs
 	Ports    []Port        `json:"ports,omitempty"`    // its ports
 	Chars    []Char        `json:"chars,omitempty"`    // its character devices
 	Serves   []int         `json:"serves,omitempty"`   // GPUs whose jobs get it
-	Distance []string      `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
+	Distance []string      `json:"distance,omitempty"` // for each GPU the closest thing that both are in: switch, root, numa or system
 	State    string        `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
-	Claim    *Claim        `json:"claim,omitempty"`    // the lease that has it; none: no job has it
+	Claim    *Claim        `json:"claim,omitempty"`    // the lease that has it; without it no job has it
 	Away     bool          `json:"away,omitempty"`     // it is not in the node's network namespace
 	Moving   bool          `json:"moving,omitempty"`   // a move of its RDMA device has not ended
-	Gone     bool          `json:"gone,omitempty"`     // no job has it, and neither has the node
-	Missing  string        `json:"missing,omitempty"`  // why it is not known which HCA an `[[hca]]` means
-	User     string        `json:"user,omitempty"`     // processes of users that use it though no job has it
+	Gone     bool          `json:"gone,omitempty"`     // neither a job nor the node has it
+	Missing  string        `json:"missing,omitempty"`  // why no HCA is known to be that of an `[[hca]]`
+	User     string        `json:"user,omitempty"`     // processes of users that use it although no job has it
 
 	Slots   int      `json:"-"` // how many its HCA has, if it is a slot, or would have if it were not whole
 	Network string   `json:"-"` // where the interfaces that gresnet makes get their addresses
@@ -188,23 +188,23 @@ func (h HCA) pci() string { return cmp.Or(h.Function, h.ID.PCI) }
 // nodeGUID returns the HCA's node GUID.
 func (h HCA) nodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
-// VFs is how many VFs a PF has.
+// VFs counts the VFs of a PF.
 type VFs struct {
-	Now   int `json:"now"`   // that it has
-	Total int `json:"total"` // that it can have
+	Now   int `json:"now"`   // VFs that there are
+	Total int `json:"total"` // VFs that the card allows
 
-	Switchdev bool `json:"switchdev,omitempty"` // each of them has a representor, which has its VLAN
+	Switchdev bool `json:"switchdev,omitempty"` // the PF is in switchdev mode: each VF has a representor, which has its VLAN
 }
 
 // Port is a port of an HCA.
 type Port struct {
-	Num       uint32          `json:"num"`                  // from 1 on
+	Num       uint32          `json:"num"`                  // its number, from 1 on
 	LinkLayer string          `json:"link_layer,omitempty"` // InfiniBand or Ethernet
 	State     string          `json:"state,omitempty"`      // ACTIVE, DOWN, …
 	Rate      string          `json:"rate,omitempty"`       // like 400 Gb/sec (4X NDR)
 	Interface string          `json:"interface,omitempty"`  // its network interface
-	Addresses []netip.Prefix  `json:"addresses,omitempty"`  // that its interface has in the job
-	PKeys     []node.PKeyText `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
+	Addresses []netip.Prefix  `json:"addresses,omitempty"`  // addresses of its interface in the job
+	PKeys     []node.PKeyText `json:"pkeys,omitempty"`      // its P_Keys, if its HCA is for partitions
 
 	// What the port carried for a job. Each is left out if it is not known.
 	SentBytes       *uint64           `json:"sent_bytes,omitempty"`       // bytes that it sent
@@ -217,17 +217,17 @@ type Port struct {
 // Char is a character device of an HCA.
 type Char struct {
 	Kind string `json:"kind"`           // uverbs, umad or issm
-	Port uint32 `json:"port,omitempty"` // of which port; none: of the HCA
-	Name string `json:"name"`           // below /dev/infiniband
+	Port uint32 `json:"port,omitempty"` // its port; without it, it is the HCA's
+	Name string `json:"name"`           // its name in /dev/infiniband
 }
 
-// Claim is who has an HCA.
+// Claim says which job has an HCA.
 type Claim struct {
 	Job         uint32    `json:"job"`                   // the job's id
 	Run         string    `json:"run"`                   // which run of it
 	UID         uint32    `json:"uid"`                   // its user
 	Since       time.Time `json:"since"`                 // when it was claimed
-	Quarantined string    `json:"quarantined,omitempty"` // why no job gets it now
+	Quarantined string    `json:"quarantined,omitempty"` // why no job gets it
 	Doubt       bool      `json:"doubt,omitempty"`       // its former state is not known: a person must look at it
 }
 
@@ -252,43 +252,43 @@ type Lease struct {
 // Step is a step of a lease.
 type Step struct {
 	Kind   string `json:"kind"`             // claim, namespace, rdma, link, …
-	Object string `json:"object,omitempty"` // what it is about
-	HCA    *HCA   `json:"hca,omitempty"`    // which HCA's it is: its name and id
-	Sets   string `json:"sets,omitempty"`   // what the PF of a VF does for it then, or the address that the VF gets, for people
+	Object string `json:"object,omitempty"` // the object of the step
+	HCA    *HCA   `json:"hca,omitempty"`    // its HCA: name and id
+	Sets   string `json:"sets,omitempty"`   // settings of the PF for its VF, for people
 }
 
 // Uplink is a job's way to other networks.
 type Uplink struct {
 	Interface string         `json:"interface"`         // its name in the job
 	Type      string         `json:"type"`              // veth or macvlan
-	Address   netip.Addr     `json:"address"`           // the job's, if no other job takes it meanwhile
-	Gateway   string         `json:"gateway,omitempty"` // of its routes
-	Routes    []netip.Prefix `json:"routes,omitempty"`  // what it leads to
+	Address   netip.Addr     `json:"address"`           // the job's address, if no other job takes it first
+	Gateway   string         `json:"gateway,omitempty"` // gateway of its routes
+	Routes    []netip.Prefix `json:"routes,omitempty"`  // networks that it leads to
 }
 
 // Overlay is the network between a job's nodes.
 type Overlay struct {
 	Interface string       `json:"interface"` // its name in the job
-	Address   netip.Prefix `json:"address"`   // the job's on this node
-	MTU       int          `json:"mtu"`       // of the interface
-	Nodes     []Node       `json:"nodes"`     // the job's, in Slurm's order
+	Address   netip.Prefix `json:"address"`   // the job's address on this node
+	MTU       int          `json:"mtu"`       // MTU of the interface
+	Nodes     []Node       `json:"nodes"`     // the job's nodes, in Slurm's order
 }
 
 // Node is a node of a job.
 type Node struct {
-	Name    string     `json:"name"`         // Slurm's
-	Address netip.Addr `json:"address"`      // in the job
-	At      string     `json:"at,omitempty"` // the node's own address, which is asked for other nodes alone
+	Name    string     `json:"name"`         // Slurm's name for it
+	Address netip.Addr `json:"address"`      // the address in the job
+	At      string     `json:"at,omitempty"` // the node's own address; only of other nodes
 }
 
 // Finding is what a check found of one thing.
 type Finding struct {
 	Level string `json:"level"`         // ok, warning or error
 	About string `json:"about"`         // the file, table or HCA
-	Text  string `json:"text"`          // what was found
+	Text  string `json:"text"`          // what is wrong, or right
 	Do    string `json:"do,omitempty"`  // what to do about it
-	ID    string `json:"id,omitempty"`  // of the message, for gresnet explain
-	HCA   *HCA   `json:"hca,omitempty"` // the HCA that it is about: its name and id
+	ID    string `json:"id,omitempty"`  // id of the message, for gresnet explain
+	HCA   *HCA   `json:"hca,omitempty"` // its HCA: name and id
 }
 
 // String returns the finding as one line.
@@ -339,8 +339,8 @@ func (f Finding) Of(name string, id node.ID) Finding {
 	return f
 }
 
-// Names are the names of an address.
+// Names has the names of an address.
 type Names struct {
-	Address netip.Addr `json:"address"` // in the job
-	Names   []string   `json:"names"`   // that mean it
+	Address netip.Addr `json:"address"` // the address in the job
+	Names   []string   `json:"names"`   // names of this address
 }

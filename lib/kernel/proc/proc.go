@@ -9,10 +9,10 @@ import (
 	"gresnet/lib/base/plain"
 )
 
-// Process is a process by what a person knows it by.
+// Process is a process of the node.
 type Process struct {
 	PID  int    `json:"pid"`  // its id
-	Name string `json:"name"` // as ps shows it
+	Name string `json:"name"` // its name, as ps shows it
 }
 
 func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", plain.Name(p.Name), p.PID) }
