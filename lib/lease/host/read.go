@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
@@ -28,7 +27,7 @@ import (
 	"gresnet/lib/state"
 )
 
-// Access is what a job gets of its HCAs.
+// Access returns how a job gets its HCAs: with or without a network of its own, and with which device nodes.
 func (n *Host) Access(j job.Job) config.Access {
 	access := n.Config.Access
 	access.Isolation = source.Isolation(n.Config, j)
@@ -116,7 +115,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 	return mode, hcas, l.Host.locate(j, p, hcas)
 }
 
-// interfaces returns the indices of those of some entries, as far as they can be found.
+// interfaces returns the indices of the entries' interfaces, as far as they can be found.
 func interfaces(v *scan.View, entries []gres.Entry) (indices []int) {
 	for _, e := range entries {
 		d, err := v.Find(e.HCA.ID)
@@ -133,8 +132,8 @@ func interfaces(v *scan.View, entries []gres.Entry) (indices []int) {
 	return indices
 }
 
-// ReadHCA returns what a job's lease of an entry changes, as it is now, in a job that stays in the node's
-// network or not. An error is why no job can have it.
+// ReadHCA reads an entry's HCA as it is before a job's lease changes it. stays says that the job stays in the node's
+// network. An error says why no job can have the HCA.
 func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (plan.HCA, error) {
 	d, err := l.findUsable(v, mode, e)
 	if err != nil {
@@ -173,62 +172,8 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 	return h, nil
 }
 
-// joined returns why an HCA is not there whose interface is in a bond: mlx5 makes one RDMA device of both functions of a
-// card, a RoCE LAG, and the other function has it (mlx5/core/lag/lag.c:mlx5_do_bond). It returns nil in any other case.
-func joined(v *scan.View, id node.ID) error {
-	own, err := v.Link.OfFunction(id.PCI)
-	if err != nil || own.Master == 0 {
-		return nil
-	}
-	list, err := v.Link.List()
-	if err != nil {
-		return nil
-	}
-	for _, other := range list {
-		if other.Master != own.Master || other.Index == own.Index {
-			continue
-		}
-		if hca, err := v.HCAOf(other.ID); err == nil && hca != (node.ID{}) {
-			err := fmt.Errorf("%s has no RDMA device of its own: its interface %s is in a bond with %s, which has the RDMA device of both (RoCE LAG)", id, own.Name, other.Name)
-			return hint.With(err, "GN868 have the site's list match the HCA of "+other.Name+" alone")
-		}
-	}
-	return nil
-}
-
-// findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.
-func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Device, error) {
-	d, err := v.Find(e.HCA.ID)
-	if lag := joined(v, e.HCA.ID); errors.Is(err, scan.ErrNotFound) && lag != nil {
-		return scan.Device{}, lag
-	}
-	if err != nil {
-		return scan.Device{}, hint.With(err, "GN196 compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
-	}
-	if err := v.MAD(&d); err != nil {
-		return scan.Device{}, err
-	}
-	if len(d.Chars) == 0 {
-		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
-		return scan.Device{}, hint.With(err, "GN197 load ib_uverbs")
-	}
-	if d.Driver == "hfi1" && !slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Kind == "hfi1" }) {
-		err := fmt.Errorf("%s has another name than its device node /dev/hfi1_N", d.Name)
-		return scan.Device{}, hint.With(err, "GN712 leave it its name: NAME_KERNEL in udev's 60-rdma-persistent-naming.rules")
-	}
-	twins, err := v.Twins(d)
-	if err != nil {
-		return scan.Device{}, err
-	}
-	if len(twins) > 0 {
-		err := fmt.Errorf("%s and %s have one GUID, %s, by which nobody can tell them apart", d.Name, strings.Join(twins, ", "), d.ID)
-		return scan.Device{}, hint.With(err, "GN452 remove all but one, `rdma link delete`")
-	}
-	return d, checkIdle(v, d, mode == rdma.Exclusive || !e.Keep, mode, e.Take)
-}
-
-// readAccess reads who may open an HCA's device nodes, and the state of its ports if the site
-// watches that. Of a slot it reads nothing: the node table has it.
+// readAccess reads who may open an HCA's device nodes, and the state of its ports if the site watches that. For a slot it
+// reads only the nodes.
 func (l *Look) readAccess(v *scan.View, d scan.Device, e gres.Entry, ports []scan.Port) (*step.Access, error) {
 	a, err := l.Host.readAccess(d)
 	if err != nil || e.Slot != nil {
@@ -293,41 +238,8 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.E
 	return &step.Settings{Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gids}, nil
 }
 
-// isKnowable returns an error for an interface that nothing tells from another one of the node once
-// a job has changed its MAC: neither has a permanent one.
-func isKnowable(i link.Interface, list []link.Interface) error {
-	for _, o := range list {
-		if o.Index != i.Index && o.ID == i.ID {
-			return hint.With(
-				fmt.Errorf("%s and %s are both interfaces of %s, and have no permanent MAC that tells them apart", i.Name, o.Name, i.ID),
-				"GN199 give each VF a MAC by its PF, `ip link set PF vf N mac`, and have its driver bind it again",
-			)
-		}
-	}
-	return nil
-}
-
-// survives is an error for an HCA whose RDMA device would end with the move of its interface.
-func survives(keep bool, d scan.Device, moved string) error {
-	if keep || !rdma.EndsWithInterface(d.Driver) {
-		return nil
-	}
-	err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, moved)
-	return hint.With(err, `GN200 set interface = "keep" in its [[hca]]`)
-}
-
-// othersSurvive is an error for an interface that other RDMA devices use, too: they end with its move.
-func othersSurvive(v *scan.View, d scan.Device, moved *link.Interface) error {
-	others, err := v.Sharing(d, moved.Index)
-	if err != nil || len(others) == 0 {
-		return err
-	}
-	err = fmt.Errorf("%s stands on %s, the interface of %s, and ends when that is moved", strings.Join(others, ", "), moved.Name, d.Name)
-	return hint.With(err, "GN450 remove it before jobs get the HCA, `rdma link delete`; or leave the HCA out of the mapping")
-}
-
-// gidsOf are the GIDs of a port that are there for the interface's addresses.
-// They go with the interface and have to be waited for where it arrives.
+// gidsOf returns the GIDs that a port has for the interface's addresses. They go with the interface, and the run waits for
+// them where it arrives.
 func gidsOf(v *scan.View, d scan.Device, p scan.Port, s snapshot.Settings) ([]netip.Addr, error) {
 	if p.LinkLayer != node.Ethernet {
 		return nil, nil
@@ -343,14 +255,14 @@ func gidsOf(v *scan.View, d scan.Device, p scan.Port, s snapshot.Settings) ([]ne
 	return slices.DeleteFunc(own, func(gid netip.Addr) bool { return slices.Contains(missing, gid) }), nil
 }
 
-// TellsGIDs tells whether anybody wants to know what is in GID tables, which have
-// hundreds of entries.
+// TellsGIDs tells whether the site exports a GID's index. Without that, gresnet reads no GID table: it has hundreds of
+// entries.
 func (n *Host) TellsGIDs() bool {
 	export := n.Config.Environment.Export
 	return slices.Contains(export, config.NCCLGIDIndex) || slices.Contains(export, config.UCXGIDIndex)
 }
 
-// ready tells of ports whose interfaces stay on the node whether programs can reach others by them.
+// ready tells for each port whose interface stays on the node whether programs can reach other hosts by it.
 func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
 	all := map[uint32]bool{}
 	for _, p := range ports {
@@ -366,8 +278,8 @@ func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
 	return all, nil
 }
 
-// readRoCEv2 reads the GIDs that must be there again when all is moved. Link-local
-// ones may be there in another number: the port has one of its own.
+// readRoCEv2 reads the GIDs that a port must have again after the moves. It leaves out link-local GIDs, whose number may
+// differ then: the port has one of its own.
 func (l *Look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[uint32][]netip.Addr, error) {
 	if !l.Host.TellsGIDs() {
 		return nil, nil
