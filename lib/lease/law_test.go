@@ -222,7 +222,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	claim := new(step.Claim)
-	taken := &taking{Lease: l, job: j, claim: claim}
+	taken := &taking{Lease: l, job: j}
 	if taken.pool, err = look.PoolFor(j, config.Access{}); err != nil {
 		return err
 	}

@@ -88,8 +88,8 @@ func interfaceNames(hcas []plan.HCA) (all []string) {
 	return all
 }
 
-// leadRails leads to the overlay, when the job has its HCAs, what is for HCAs that only its peers have: they may be on
-// other rails. It needs no undo: the routes go with the namespace.
+// leadRails routes packets for HCAs that only the job's other nodes have through the overlay: these HCAs may be on other
+// rails. It needs no undo: the routes go with the namespace.
 func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.HCA) error {
 	if nodes == nil || len(nodes.Link.Peers) == 0 {
 		return nil

@@ -188,8 +188,6 @@ func isHome(w *world.World, s step.Step) error {
 		}
 		defer held.Close()
 		err = w.OnHost(func(v *scan.View) error { _, err := v.Find(s.ID); return err })
-	case interface{ AtHome(*world.World) error }:
-		return s.AtHome(w)
 	case *step.Link:
 		err = w.OnHost(func(v *scan.View) error { _, err := v.Interface(s.Interface); return err })
 	}

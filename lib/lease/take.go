@@ -137,8 +137,7 @@ type taking struct {
 	*Lease
 	job    job.Job
 	access config.Access
-	pool   *jobnet.Pool // where the job's uplink gets its address; nil: it has none
-	claim  *step.Claim
+	pool   *jobnet.Pool  // where the job's uplink gets its address; nil: it has none
 	uplink *table.Uplink // its address; nil: it has none
 }
 
@@ -161,7 +160,7 @@ func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (pas
 		}
 	}()
 
-	t := &taking{Lease: l, job: j, access: n.Access(j), claim: new(step.Claim)}
+	t := &taking{Lease: l, job: j, access: n.Access(j)}
 	if t.pool, err = l.Look().PoolFor(j, t.access); err != nil {
 		return nil, err
 	}
@@ -182,8 +181,9 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 		return host.Picked{}, err
 	}
 	defer u.Close()
-	err = t.DoBy(t.claim, func() error {
-		p, err = t.claimLocked(ctx, wants, u)
+	claim := new(step.Claim)
+	err = t.DoBy(claim, func() error {
+		p, err = t.claimLocked(ctx, claim, wants, u)
 		return err
 	})
 	return p, err
@@ -191,7 +191,7 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 
 // claimLocked decides what the job gets, notes it in the journal and then claims it in the node table, under the node
 // lock.
-func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *scan.Users) (host.Picked, error) {
+func (t *taking) claimLocked(ctx context.Context, claim *step.Claim, wants []gres.Want, u *scan.Users) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)
 	if err != nil {
 		return host.Picked{}, err
@@ -207,12 +207,12 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *scan.Use
 			return host.Picked{}, err
 		}
 	}
-	t.claim.Take(t.World, change)
+	claim.Take(t.World, change)
 	t.uplink = now.Uplink(t.World.Job, t.World.Run)
-	if err := t.Note(t.claim); err != nil {
+	if err := t.Note(claim); err != nil {
 		return host.Picked{}, err
 	}
-	return p, t.claim.Do(t.World)
+	return p, claim.Do(t.World)
 }
 
 // fill moves the claimed HCAs into the lease, and commits it.
