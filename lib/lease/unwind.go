@@ -69,7 +69,7 @@ func (l *Lease) startOver() {
 func (l *Lease) undoAll(notes []Note, damaged *damage) []error {
 	homeFrom, placesFrom, claimsFrom := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome), firstOfRank(notes, step.Rank(new(step.Claim)))
 
-	if err := l.World.CloseNodes(); err != nil {
+	if err := step.CloseNodes(l.World); err != nil {
 		return []error{err}
 	}
 	traffic := l.beginTraffic(notes)

@@ -147,13 +147,28 @@ func makeCM(w *world.World) error {
 
 // Undo removes the device nodes, and then the guard.
 func (s *Devices) Undo(w *world.World) error {
-	if err := w.CloseNodes(); err != nil {
+	if err := CloseNodes(w); err != nil {
 		return err
 	}
 	if err := mount.Remove(w.Dir.Devices()); err != nil {
 		return err
 	}
 	return Unguard(w, w.Job)
+}
+
+// CloseNodes gives the lease's device nodes to root alone. A user may have one of them, or their folder, open as a path:
+// such a node opens the HCA as soon as that is home.
+func CloseNodes(w *world.World) error {
+	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range nodes {
+		if err := devnode.Set(path, devnode.RootAlone()); err != nil {
+			w.Notice("close what is in the lease's dev: %s", err)
+		}
+	}
+	return nil
 }
 
 // guard keeps everybody from the job's devices until the SPANK plugin has told the guard the job's
