@@ -20,7 +20,7 @@ func bootCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
-		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
+		Description: `Restores the leases that are left (sweep --boot), sets the RDMA netns mode
 of the configuration, if it has one, splits PFs into VFs, if it has any with
 part = "vf", closes the HCAs' device nodes, if it wants that (gresnet
 close), and makes the placeholders in /var/lib/gresnet/gres that gres.conf

@@ -52,10 +52,10 @@ have an uplink, it sends packets from a namespace like a job's, to see
 whether a firewall of the node drops them; none leaves the node. It prints a
 line for each finding: ok, warning or error, and what to do.
 
---fix first mends what is safe: it makes the changes that setup would make,
+--fix first fixes what is safe: it makes the changes that setup would make,
 and closes device nodes. Where setup would have to guess, it makes only the
 files in /var/lib/gresnet/gres and enables gresnet.service. It keeps copies,
-and setup --undo gives the files back.
+and setup --undo restores the files.
 
 Exit status: 0 no error; 1 there is an error, after --fix still.
 
@@ -68,8 +68,8 @@ Examples:
 		Flags: []urfave.Flag{
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "fix", Usage: "mend what is safe, then check", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would mend, and change nothing", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "fix", Usage: "fix what is safe, then check", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would change, and change nothing", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
 	}

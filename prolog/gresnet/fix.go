@@ -47,7 +47,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 	}
 	if plan.Changes() {
 		if err := node.Do(plan); err != nil {
-			return hint.With(fmt.Errorf("fix: %w", err), cmp.Or(hint.Of(err), "GN322 mend the cause, then run it again, or setup --undo"))
+			return hint.With(fmt.Errorf("fix: %w", err), cmp.Or(hint.Of(err), "GN322 fix the cause, then run it again, or setup --undo"))
 		}
 		fmt.Fprint(w.Stdout, "\nsetup --undo takes this back; restart slurmctld and slurmd if their files have changed\n")
 	}

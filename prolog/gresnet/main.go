@@ -25,7 +25,7 @@ func run(w *cli.World) int {
 func application(w *cli.World) *urfave.App {
 	return &urfave.App{
 		Name:  "gresnet",
-		Usage: "show, set up and mend what gives Slurm jobs their own RDMA devices",
+		Usage: "show, set up and repair RDMA devices of Slurm jobs",
 		Description: `gresnet gives each Slurm job a network namespace with its own HCAs in it.
 slurmd does that by itself: it runs gresnet-prolog before a job's first step
 and gresnet-epilog after its last one. This program is for people.

@@ -44,13 +44,13 @@ gresnet.service, which it enables. Without source scontrol Slurm counts no
 NICs, and gets none. If the node itself needs an HCA, it lists
 the others in gresnet.toml. A second run changes nothing.
 
-It prints what the controller's slurm.conf must have, too, and lines for
-files that other hosts have, by NFS or links, which it does not change.
-What it writes for all hosts does nothing on a host without gresnet.
+It prints the lines that the controller's slurm.conf needs, too, and lines
+for files that other hosts have, by NFS or links, which it does not change.
+Lines and scripts for all hosts do nothing on a host without gresnet.
 
-It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the
-files back byte for byte, except those that somebody has changed since, and
-users the device nodes that gresnet has closed. The scripts for Prolog and
+It keeps a copy of each file in /var/lib/gresnet/setup. --undo restores the
+files byte for byte, except those that somebody has changed since, and opens
+the device nodes that gresnet has restricted. The scripts for Prolog and
 Epilog stay until slurmd is restarted: without them it drains the node. While
 a job holds HCAs it changes nothing.
 
@@ -69,7 +69,7 @@ Examples:
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show the changes, and make none", DisableDefaultText: true},
 			&urfave.StringFlag{Name: "mode", Usage: "be in RDMA netns `MODE` shared or exclusive after a reboot"},
 			&urfave.BoolFlag{Name: "restart", Usage: "restart slurmctld and slurmd where they run", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "undo", Usage: "give all back as it was", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "undo", Usage: "revert all changes", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return runSetup(w, c) },
 	}
@@ -194,7 +194,7 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 		return hint.Join(node.Expect(), node.Redo())
 	}
 	if err := node.Do(plan); err != nil {
-		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Whole(err), "GN292 mend the cause, then run setup again, or setup --undo"))
+		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Whole(err), "GN292 fix the cause, then run setup again, or setup --undo"))
 	}
 	fmt.Fprintf(w.Stdout, "\nthis is done; setup --undo takes it back\n")
 	tell(w.Stdout, plan, c)
@@ -276,7 +276,7 @@ func undoSetup(w *cli.World, node setup.Node, toml string, restart bool) error {
 		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("undo setup: %w", err), cmp.Or(hint.Whole(err), "GN294 mend the cause, then run it again; copies of the files are in "+setup.Store))
+		return hint.With(fmt.Errorf("undo setup: %w", err), cmp.Or(hint.Whole(err), "GN294 fix the cause, then run it again; copies of the files are in "+setup.Store))
 	}
 	// Nobody reads it any more: gresnet.service is disabled, and Slurm calls no prolog.
 	if i := slices.Index(left, toml); i >= 0 {
@@ -328,7 +328,7 @@ func restartSlurm(ctx context.Context, out io.Writer) error {
 			continue
 		}
 		if said, err := exec.CommandContext(ctx, "systemctl", "restart", unit).CombinedOutput(); err != nil {
-			return hint.With(fmt.Errorf("restart %s: %w: %s", unit, err, bytes.TrimSpace(said)), "GN296 journalctl -u "+unit+" says why; gresnet setup --undo gives the files back")
+			return hint.With(fmt.Errorf("restart %s: %w: %s", unit, err, bytes.TrimSpace(said)), "GN296 journalctl -u "+unit+" says why; gresnet setup --undo restores the files")
 		}
 		fmt.Fprintf(out, "restarted: %s\n", unit)
 	}

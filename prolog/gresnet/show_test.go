@@ -58,7 +58,7 @@ func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 		"check.json": &report.Check{Findings: []report.Finding{
 			{Level: check.OK, About: "mapping", Text: "1 HCAs"},
 			{Level: check.Error, About: "slurm.conf", Text: "it has no Epilog", Do: "set Epilog=/usr/sbin/gresnet-epilog"},
-			{Level: check.Error, About: "HCA mlx5_1", Text: "it is quarantined: it hangs", Do: "mend the cause, then gresnet release mlx5_1", HCA: &report.HCA{Name: "mlx5_1", ID: id}},
+			{Level: check.Error, About: "HCA mlx5_1", Text: "it is quarantined: it hangs", Do: "fix the cause, then gresnet release mlx5_1", HCA: &report.HCA{Name: "mlx5_1", ID: id}},
 		}},
 	} {
 		golden.Check(t, name, golden.Printed(t, func(w io.Writer) error { return report.Print(w, found) }))

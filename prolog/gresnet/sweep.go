@@ -14,7 +14,7 @@ import (
 func sweepCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:      "sweep",
-		Usage:     "give back the leases of jobs that are gone",
+		Usage:     "restore the leases of jobs that are gone",
 		ArgsUsage: "[JOBID...]",
 		Description: `Does for each job that is gone what its epilog would have done, if slurmd was
 down or the epilog was killed. A job is gone when none of its prologs or
@@ -22,7 +22,7 @@ epilogs runs, it has no slurmstepd, and no process is in its network
 namespace.
 
 A job whose extern step never started (PrologFlags=Contain gives it one) may
-be about to start. sweep gives back its lease only if the lease is ten
+be about to start. sweep restores its lease only if the lease is ten
 minutes old and the job is named, or at boot, or if its prolog or epilog was
 interrupted. It never touches a live job's lease.
 

@@ -22,8 +22,8 @@ func tryCommand(w *cli.World) *urfave.Command {
 		ArgsUsage: "[HCA...]",
 		Description: `Has gresnet-prolog take each HCA, looks at it from inside (RDMA device,
 interface, addresses, GIDs, carrier, who can open the device nodes, what
-the kernel's verbs say), has gresnet-epilog give it back, and compares the
-node with what it was. It needs no Slurm and no setup; the node must be
+the kernel's verbs say), has gresnet-epilog restore it, and compares the
+node with its former state. It needs no Slurm and no setup; the node must be
 drained or idle. The programs are those beside this one, else the
 package's. It refuses what a prolog refuses, such as an HCA that the
 node itself needs. HCA is its name, node GUID or PCI address; without any,
@@ -32,9 +32,9 @@ it tries all that jobs can have.
 With --peer HOST each HCA also sends to that host from inside, by perftest.
 There let an HCA wait: while ib_write_bw -d mlx5_0; do :; done
 
-With --kill N it also kills a prolog or an epilog N times, at a moment by
-chance. Ctrl-C gives all back. What a try that was killed itself left, the
-next try gives back, or the next boot.
+With --kill N it also kills a prolog or an epilog N times, at random
+moments. Ctrl-C reverts everything. If try itself is killed, the next try or
+the next boot restores the node.
 
 Exit status: 0 all are good (one that a prolog refuses is, unless it is
 named); 1 some are not; 2 something remains to be undone.

@@ -371,7 +371,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Claim, s.Inventory.HCAs[1].Chars = true, &report.Claim{Job: 7}, nil
 		}, ""},
 		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Claim = &report.Claim{Job: 7, Quarantined: "it hangs"} },
-			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then gresnet release mlx5_1"},
+			"error    HCA mlx5_1: it is quarantined: it hangs; fix the cause, then gresnet release mlx5_1"},
 		"no uverbs": {func(s *check.Site) { s.Inventory.HCAs[0].Chars = nil },
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
 		"a driver that cannot be moved": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "efa" },

@@ -205,7 +205,7 @@ func (s Site) hca(h report.HCA, r release) (f Finding, bad bool) {
 	moves, stays := drivers(h.Driver)
 	switch {
 	case h.Claim != nil && h.Claim.Quarantined != "":
-		return fail(about, "GN091 mend the cause, then gresnet release "+h.Name, "it is quarantined: %s", h.Claim.Quarantined), true
+		return fail(about, "GN091 fix the cause, then gresnet release "+h.Name, "it is quarantined: %s", h.Claim.Quarantined), true
 	case h.Away && h.Claim == nil:
 		return fail(about, "GN092 see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
 	case !h.Away && !hasVerbs(h):

@@ -131,13 +131,13 @@ func (w *World) hint(err error) string {
 	case (errors.Is(err, lease.ErrDamaged) || errors.Is(err, lease.ErrLost)) && text != "":
 		return text
 	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
-		return "GN002 HCAs that are not home are kept from later jobs (gresnet status); mend the cause, then run this again"
+		return "GN002 HCAs that are not home are kept from later jobs (gresnet status); fix the cause, then run this again"
 	case errors.Is(err, lease.ErrRemains):
-		return "GN003 HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
+		return "GN003 HCAs that are not home are kept from later jobs; fix the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
 	case text != "":
 		return text
 	}
-	return "GN001 the node is as it was; mend the cause, then return the node to service"
+	return "GN001 the node is as it was; fix the cause, then return the node to service"
 }
 
 // Site is the site's configuration for root, who alone sees what it is about.

@@ -72,7 +72,7 @@ func (p *planner) runnable(files []script, key string) (all []report.Finding) {
 		info, err := fs.Stat(p.Root, strings.TrimPrefix(f.file, "/"))
 		switch {
 		case err != nil:
-			all = append(all, report.Fail("slurm.conf", "GN115 remove it, or mend what it links to: ls -l "+f.file, "%s cannot be run as %s: %s", f.file, key, err))
+			all = append(all, report.Fail("slurm.conf", "GN115 remove it, or repair its target: ls -l "+f.file, "%s cannot be run as %s: %s", f.file, key, err))
 		case info.IsDir():
 			all = append(all, report.Fail("slurm.conf", "GN116 say "+key+"="+f.file+"/* if its files are meant", "%s is a folder: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
 		case info.Mode()&anybody == 0:

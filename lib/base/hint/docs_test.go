@@ -26,7 +26,7 @@ const listFile = "../messages.txt"
 var elsewhere = map[string]string{
 	"root must own it and all folders on its path, none": "…: it is not root's, is a link, or others than root may write it",
 	"compare `rdma dev`":                "claim … for job …: no such HCA",
-	"mend what is wrong with the HCA,":  "choose …: … (…): is quarantined",
+	"repair the HCA,":                   "choose …: … (…): is quarantined",
 	"see whether job … still runs here": "choose …: … (…): job … has it",
 	"slurmd sets the SLURM_ variables":  "variable SLURM_…: …",
 	"gresnet check says whether":        "guard …: …",
@@ -179,9 +179,9 @@ func plugin(t *testing.T) (all []said) {
 
 // endings are the ids of how a run ended, which errors have that come without a hint.
 var endings = []said{
-	{"any other error: nothing was changed, or all of it was undone", "GN001 the node is as it was; mend the cause, then return the node to service"},
-	{"any other error, and something remains to be undone", "GN002 HCAs that are not home are kept from later jobs (gresnet status); mend the cause, then run this again"},
-	{"the same, for one job", "GN003 HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=… gresnet-epilog"},
+	{"any other error: nothing was changed, or all of it was undone", "GN001 the node is as it was; fix the cause, then return the node to service"},
+	{"any other error, and something remains to be undone", "GN002 HCAs that are not home are kept from later jobs (gresnet status); fix the cause, then run this again"},
+	{"the same, for one job", "GN003 HCAs that are not home are kept from later jobs; fix the cause, then run: SLURM_JOB_ID=… gresnet-epilog"},
 }
 
 // warnings are those that a run prints. lib/admin/cli knows their ids by the kind of event.

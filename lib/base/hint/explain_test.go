@@ -8,7 +8,7 @@ import (
 )
 
 func TestAMessageIsExplainedByItsID(t *testing.T) {
-	const want = "GN091, of: What gresnet check finds\n  message: HCA …: it is quarantined\n  what to do: mend the cause, then gresnet release …\n"
+	const want = "GN091, of: What gresnet check finds\n  message: HCA …: it is quarantined\n  what to do: fix the cause, then gresnet release …\n"
 	for ids, want := range map[string]string{
 		"GN091": want, "gn091": want, "[GN091]": want, "GN091 GN091": want + "\n" + want,
 		"GN000": "no message has it", "GN018": "no message has it any more", "91": "it is not an id",

@@ -93,7 +93,7 @@ func heldIndex(w Want, by Holding) *Taken {
 		t.By, t.cause = nil, usedBy(w, "%s", t.why)
 	case holder.Quarantined != "":
 		r := refuse(Quarantined, w, "%s", t.why)
-		r.Do = "GN189 mend what is wrong with the HCA, then run: gresnet release " + e.HCA.Name
+		r.Do = "GN189 repair the HCA, then run: gresnet release " + e.HCA.Name
 		t.cause = r
 	case w.counted():
 		r := refuse(HeldByJobs, w, "%s", t.why)

@@ -73,7 +73,7 @@ func printTrouble(w io.Writer, h HCA) {
 			"  the node needs a reboot.")
 		return
 	}
-	fmt.Fprintf(w, "  mend the cause, then: gresnet release %s\n", h.Name)
+	fmt.Fprintf(w, "  fix the cause, then: gresnet release %s\n", h.Name)
 }
 
 func (s *Status) printLeases(w io.Writer) error {
