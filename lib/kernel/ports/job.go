@@ -3,6 +3,7 @@ package ports
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -132,32 +133,42 @@ func (n Node) lead(veth uint32, b Block) error {
 
 // Jobs returns all jobs that have a block.
 func (n Node) Jobs() (list []Job, err error) {
-	if there, err := n.isThere(); !there || err != nil {
-		return nil, err
-	}
-	return with(n, "jobs", func(m bpf.Map) (list []Job, err error) {
+	err = n.each(func(veth uint32, v job) {
+		list = append(list, Job{
+			ID: v.ID, Veth: int(veth), MAC: v.MAC[:], Address: v.Address.addr(), User: v.User, Block: Block{int(v.First), int(v.Last)}, Dropped: v.Dropped,
+		})
+	})
+	return list, err
+}
+
+// each calls a function for each entry of a job. Others begin and end meanwhile, and the last one takes the map along.
+func (n Node) each(f func(veth uint32, v job)) error {
+	_, err := with(n, "jobs", func(m bpf.Map) (struct{}, error) {
 		keys, err := bpf.Keys[uint32](m)
 		for _, veth := range keys {
-			v, err := bpf.Get[uint32, job](m, veth)
-			if err != nil {
-				return nil, err
+			v, gone := bpf.Get[uint32, job](m, veth)
+			if err == nil && gone == nil {
+				f(veth, v)
 			}
-			list = append(list, Job{
-				ID: v.ID, Veth: int(veth), MAC: v.MAC[:], Address: v.Address.addr(), User: v.User, Block: Block{int(v.First), int(v.Last)}, Dropped: v.Dropped,
-			})
+			if !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, gone)
+			}
 		}
-		return list, err
+		return struct{}{}, err
 	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Remove takes the block of the job with a veth away, and forgets the job. It succeeds if there is nothing of it, and does
 // what another run has left that was killed.
 func (n Node) Remove(veth int) error {
-	list, err := n.Jobs()
-	for _, j := range list {
-		if err == nil && j.Veth == veth {
-			err = n.remove(uint32(veth))
-		}
+	found := false
+	err := n.each(func(at uint32, _ job) { found = found || int(at) == veth })
+	if found && err == nil {
+		err = n.remove(uint32(veth))
 	}
 	if err != nil {
 		return fmt.Errorf("take the ports of the job with interface %d away: %w", veth, err)
@@ -189,20 +200,13 @@ func (n Node) remove(veth uint32) error {
 }
 
 // other returns the veth of another job that has had all ports that nobody has, or 0.
-func (n Node) other(veth uint32) (uint32, error) {
-	return with(n, "jobs", func(m bpf.Map) (found uint32, err error) {
-		list, err := bpf.Keys[uint32](m)
-		for _, other := range list {
-			j, err := bpf.Get[uint32, job](m, other)
-			if err != nil {
-				return 0, err
-			}
-			if j.Whole && other != veth {
-				found = other
-			}
+func (n Node) other(veth uint32) (found uint32, err error) {
+	err = n.each(func(at uint32, v job) {
+		if v.Whole && at != veth {
+			found = at
 		}
-		return found, err
 	})
+	return found, err
 }
 
 func unblock(m bpf.Map, veth uint32) error {

@@ -118,34 +118,65 @@ func (n Node) isThere() (bool, error) {
 	return err == nil, err
 }
 
-// half returns the folder that has the pins until they are complete. The file system takes no dots.
-func (n Node) half() string { return n.Pins + "-new" }
+// A folder beside the pins has those of a run that makes or removes them, or was killed meanwhile. The file system takes no
+// dots.
+func (n Node) aside() string { return n.Pins + "-aside-" }
 
-// load makes the maps, loads the programs and pins all of them, unless they are there.
+// load makes the maps, loads the programs and pins all of them, unless they are there. Of several runs at once, one wins.
 func (n Node) load() error {
-	if err := bpf.MakeFolder(filepath.Dir(n.Pins)); err != nil {
+	parent := filepath.Dir(n.Pins)
+	if err := bpf.MakeFolder(parent); err != nil {
 		return fmt.Errorf("pin the programs of the node's ports: %w", err)
 	}
 	if there, err := n.isThere(); there || err != nil {
 		return err
 	}
-	if err := os.RemoveAll(n.half()); err != nil { // of a run that was killed
+	half, err := os.MkdirTemp(parent, filepath.Base(n.aside()))
+	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(n.half(), 0o700); err != nil {
-		return err
+	err = n.pin(half)
+	if err == nil {
+		err = os.Rename(half, n.Pins)
 	}
-	if err := n.pin(); err != nil {
-		return hint.Join(err, os.RemoveAll(n.half()))
+	if err == nil {
+		return nil
 	}
-	if err := os.Rename(n.half(), n.Pins); err != nil {
+	if there, _ := n.isThere(); there {
+		err = nil
+	}
+	if err = hint.Join(err, os.RemoveAll(half)); err != nil {
 		return fmt.Errorf("pin the programs of the node's ports: %w", err)
 	}
 	return nil
 }
 
-// pin pins maps and programs where they are not found yet.
-func (n Node) pin() error {
+// unload removes the pins, and those of runs that were killed.
+func (n Node) unload() error {
+	err := n.tidy()
+	// First their name goes: nobody finds half of them.
+	if err == nil {
+		err = os.Rename(n.Pins, n.aside())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = n.tidy()
+	}
+	return errors.Join(err, bpf.RemoveFolder(filepath.Dir(n.Pins)))
+}
+
+func (n Node) tidy() error {
+	all, err := filepath.Glob(n.aside() + "*")
+	for _, path := range all {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// pin pins maps and programs in a folder.
+func (n Node) pin(folder string) error {
 	maps := map[string]bpf.Map{}
 	defer func() {
 		for _, m := range maps {
@@ -158,7 +189,7 @@ func (n Node) pin() error {
 			return fmt.Errorf("%s of the node's ports: %w", name, err)
 		}
 		maps[name] = m
-		if err := m.Pin(filepath.Join(n.half(), name)); err != nil {
+		if err := m.Pin(filepath.Join(folder, name)); err != nil {
 			return err
 		}
 	}
@@ -167,7 +198,7 @@ func (n Node) pin() error {
 		return err
 	}
 	for name, f := range filters {
-		err = errors.Join(err, f.Pin(filepath.Join(n.half(), name)), f.Close())
+		err = errors.Join(err, f.Pin(filepath.Join(folder, name)), f.Close())
 	}
 	return err
 }

@@ -228,7 +228,7 @@ func (n Node) Detach(before []Before) error {
 			failed = append(failed, fmt.Errorf("end the sharing of ports on %s: %w", b.Name, err))
 		}
 	}
-	return errors.Join(append(failed, os.RemoveAll(n.half()), os.RemoveAll(n.Pins), bpf.RemoveFolder(filepath.Dir(n.Pins)))...)
+	return errors.Join(append(failed, n.unload())...)
 }
 
 func detach(b Before) error {

@@ -456,14 +456,14 @@ func (w *world) tcx(on string, index int) (end func() error) {
 func TestWhatAKilledRunLeftIsInNobodysWay(t *testing.T) {
 	w := newWorld(t)
 	n := pins(t)
-	if err := os.MkdirAll(n.Pins+"-new", 0o700); err != nil {
+	if err := os.MkdirAll(n.Pins+"-aside-1", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	m, err := bpf.MakeMap(bpf.Layout{Kind: unix.BPF_MAP_TYPE_ARRAY, Key: 4, Value: 4, Entries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(m.Pin(n.Pins+"-new/node"), m.Close()); err != nil {
+	if err := errors.Join(m.Pin(n.Pins+"-aside-1/node"), m.Close()); err != nil {
 		t.Fatal(err)
 	}
 	w.nodes["n1"] = n
@@ -487,4 +487,40 @@ func TestWhatAKilledRunLeftIsInNobodysWay(t *testing.T) {
 	w.end("k-1", 2, secondUser, firstBlock, "n1", []string{"n1"}, false)
 	w.serve("k-1", "k", "", aPort)
 	w.wantsBy("tcp", "who has the ports next", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "k 192.0.2.99")
+}
+
+func TestJobsThatBeginAndEndAtOnceAreNotInEachOthersWay(t *testing.T) {
+	w := newWorld(t)
+	n := pins(t)
+	s := w.settings("n1")
+	at := make(chan int, 8)
+	failed := make(chan error, 8)
+	for k := range cap(at) {
+		at <- k
+		go func() {
+			k := <-at
+			j := ports.Job{ID: uint32(k), Veth: 1000 + k, Address: netip.MustParseAddr("192.0.2.1"), Block: ports.Block{First: ports.First + k*1024, Last: ports.First + k*1024 + 1023}}
+			err := w.at["n1"].Do(func() error { return n.Attach(s) })
+			for range 100 {
+				if err == nil {
+					err = n.Admit(j)
+				}
+				if err == nil {
+					err = n.Remove(j.Veth)
+				}
+			}
+			failed <- err
+		}()
+	}
+	for range cap(at) {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if jobs, err := n.Jobs(); err != nil || len(jobs) > 0 {
+		t.Errorf("jobs are left: %v, %v", jobs, err)
+	}
+	if left, err := os.ReadDir(n.Pins + "/.."); err != nil || len(left) != 1 {
+		t.Errorf("beside the pins there is %v, %v", left, err)
+	}
 }
