@@ -14,5 +14,6 @@
 // the job's end on that node. So the job sees such a caller at an address of 198.19.0.0/16 (Job.Aliases).
 //
 // The kernel keeps two things: who has sent an echo request, and to whom the first fragment of a packet went. They share
-// a list of 4 096, and the oldest entry goes first. A job that fills it costs others answers to ping and fragments.
+// a list of 4 096, and the oldest entry goes first. A job that fills it costs other jobs answers to ping and fragments. What
+// the node itself asks or gets takes its entry out.
 package ports

@@ -242,7 +242,7 @@ func unalias(m bpf.Map, veth uint32) error {
 type Dropped struct {
 	Source uint64 `json:"source"` // a job sent from an address that is not its own
 	Port   uint64 `json:"port"`   // a job sent from a port that is not its own
-	Kind   uint64 `json:"kind"`   // a job sent what is neither TCP nor UDP in plain IPv4
+	Kind   uint64 `json:"kind"`   // a job sent what is neither TCP nor UDP in plain IPv4 of a fitting length, or somebody sent it what has IP options
 	Target uint64 `json:"target"` // a job sent where no job may
 	Caller uint64 `json:"caller"` // somebody beyond the node called a job's block, who is none of Slurm's hosts
 	User   uint64 `json:"user"`   // another user of the node called it

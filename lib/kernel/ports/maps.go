@@ -46,6 +46,7 @@ type (
 	uplink struct {
 		Address address
 		Header  uint32
+		MTU     uint32
 	}
 	alias struct {
 		Veth    uint32

@@ -149,7 +149,7 @@ func Try(s Settings) error {
 		}
 	}
 	for _, u := range s.Uplinks {
-		if _, err := headerOf(u.Index); err != nil {
+		if _, _, err := framing(u.Index); err != nil {
 			return err
 		}
 	}
@@ -160,11 +160,11 @@ func Try(s Settings) error {
 func (n Node) tell(s Settings) error {
 	uplinks, locals, services := map[uint32]uplink{}, map[address]uint8{}, map[uint16]uint8{}
 	for _, u := range s.Uplinks {
-		header, err := headerOf(u.Index)
+		header, mtu, err := framing(u.Index)
 		if err != nil {
 			return err
 		}
-		uplinks[uint32(u.Index)] = uplink{of(u.Address), header}
+		uplinks[uint32(u.Index)] = uplink{of(u.Address), header, mtu}
 	}
 	for _, a := range s.Locals {
 		if a.Is4() {
@@ -207,17 +207,18 @@ func networks(all []netip.Prefix) map[network]uint8 {
 // InfiniBand's a pseudo header of 20 bytes, beside its own of 4 (ipoib_ib.c:ipoib_ib_handle_rx_wc).
 var headers = map[string]uint32{"ether": 14, "infiniband": 24, "none": 0, "ppp": 0, "tunnel": 0, "ipip": 0, "rawip": 0}
 
-func headerOf(index int) (uint32, error) {
+// framing returns how long the header of a packet from an interface is, and its MTU.
+func framing(index int) (header, mtu uint32, err error) {
 	i, err := netlink.LinkByIndex(index)
 	if err != nil {
-		return 0, fmt.Errorf("read interface %d: %w", index, err)
+		return 0, 0, fmt.Errorf("read interface %d: %w", index, err)
 	}
 	bytes, known := headers[i.Attrs().EncapType]
 	if !known {
 		err := fmt.Errorf("share out the node's ports: packets of %s have headers of the kind %s, which gresnet does not know", i.Attrs().Name, i.Attrs().EncapType)
-		return 0, hint.With(err, `GN864 set kind = "none" or "macvlan" in [uplink]`)
+		return 0, 0, hint.With(err, `GN864 set kind = "none" or "macvlan" in [uplink]`)
 	}
-	return bytes, nil
+	return bytes, uint32(i.Attrs().MTU), nil
 }
 
 // Detach undoes Attach: before has what the interfaces had. An interface that is gone needs nothing.

@@ -47,12 +47,14 @@ struct job {
 	__u32 addr, uid;
 	__u16 first, last;
 	__u32 id;
-	__u8 mac[6], pad[2];
+	__u8 mac[6];
+	__u8 whole, pad;
 	__u64 dropped; // packets that it sent from ports that are not its own
 };
 struct uplink {
 	__u32 addr;
 	__u32 header; // how many bytes a packet from it has before the IP header
+	__u32 mtu;
 };
 struct alias {
 	__u32 veth, addr;
@@ -93,6 +95,7 @@ struct packet {
 	__u16 id, sport, dport;
 	__u8 proto, type;
 	_Bool syn, later, more; // later: a fragment that is not the first one
+	_Bool options;		// the ports are not where rewrite takes them to be
 };
 
 static __always_inline int drop(__u32 reason)
@@ -160,16 +163,20 @@ static __always_inline long load(struct __sk_buff *skb, __u32 at, void *to, __u3
 	return bpf_skb_load_bytes_relative(skb, at, to, size, BPF_HDR_START_NET);
 }
 
-// parse reads a packet of plain IPv4, or returns -1.
+// parse reads a packet of IPv4, or returns -1.
 static __always_inline int parse(struct __sk_buff *skb, struct packet *p)
 {
 	struct iphdr ip;
 	__u16 ports[2];
+	__u32 l4;
 	__u8 b[8];
 
-	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present || load(skb, 0, &ip, sizeof(ip)) ||
-	    ip.version != 4 || ip.ihl != 5)
+	// The kernel takes a VLAN of number 0, which some networks add for its priority, for none.
+	if (skb->protocol != bpf_htons(ETH_P_IP) || (skb->vlan_present && skb->vlan_tci & 0xfff) ||
+	    load(skb, 0, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl < 5)
 		return -1;
+	l4 = ip.ihl * 4;
+	p->options = l4 != L4;
 	p->saddr = ip.saddr;
 	p->daddr = ip.daddr;
 	p->proto = ip.protocol;
@@ -179,17 +186,17 @@ static __always_inline int parse(struct __sk_buff *skb, struct packet *p)
 	if (p->later)
 		return 0;
 	if (ip.protocol == IPPROTO_TCP || ip.protocol == IPPROTO_UDP) {
-		if (load(skb, L4, ports, sizeof(ports)))
+		if (load(skb, l4, ports, sizeof(ports)))
 			return -1;
 		p->sport = bpf_ntohs(ports[0]);
 		p->dport = bpf_ntohs(ports[1]);
 		if (ip.protocol == IPPROTO_TCP) {
-			if (load(skb, L4 + 13, b, 1))
+			if (load(skb, l4 + 13, b, 1))
 				return -1;
 			p->syn = (b[0] & 0x12) == 0x02;
 		}
 	} else if (ip.protocol == IPPROTO_ICMP) {
-		if (load(skb, L4, b, sizeof(b)))
+		if (load(skb, l4, b, sizeof(b)))
 			return -1;
 		p->type = b[0];
 		p->sport = b[4] << 8 | b[5]; // of an echo: its identifier
@@ -220,6 +227,27 @@ static __always_inline void remember(__u32 peer, __u16 id, __u8 kind, __u8 proto
 	struct key k = { .peer = peer, .id = id, .kind = kind, .proto = proto };
 
 	bpf_map_update_elem(&recent, &k, &veth, BPF_ANY);
+}
+
+static __always_inline void forget(__u32 peer, __u16 id, __u8 kind, __u8 proto)
+{
+	struct key k = { .peer = peer, .id = id, .kind = kind, .proto = proto };
+
+	bpf_map_delete_elem(&recent, &k);
+}
+
+// forget_echo makes the answer to an echo request of the node's own come to the node, whatever jobs have asked.
+static __always_inline void forget_echo(struct packet *p)
+{
+	if (!p->later && p->proto == IPPROTO_ICMP && p->type == 8)
+		forget(p->daddr, p->sport, ECHO, 0);
+}
+
+// forget_fragment makes what follows the first fragment of a packet for the node come to the node, too.
+static __always_inline void forget_fragment(struct packet *p)
+{
+	if (p->more && !p->later)
+		forget(p->saddr, p->id, FRAGMENT, p->proto);
 }
 
 // rewrite puts one address for another. header is where the packet begins in the frame.
@@ -289,6 +317,15 @@ static __always_inline _Bool is_nodes(struct __sk_buff *skb, __u8 proto, __u32 p
 	return 1;
 }
 
+// has_whole tells whether a job has all ports that nobody has. Another one could have its veth's index by now.
+static __always_inline _Bool has_whole(struct node *n)
+{
+	__u32 veth = n->whole;
+	struct job *j = veth ? bpf_map_lookup_elem(&jobs, &veth) : NULL;
+
+	return j && j->whole;
+}
+
 // is_denied tells whether no job sends to an address.
 static __always_inline _Bool is_denied(__u32 addr)
 {
@@ -352,6 +389,24 @@ static __always_inline int refuse(struct __sk_buff *skb, struct job *j, struct p
 	return bpf_redirect(skb->ifindex, 0);
 }
 
+// is_long tells whether a packet, or those into which it is cut, exceed an MTU. The job's routes have it, but a program
+// can send by that of the veth (IP_PMTUDISC_PROBE), and not every NIC bears it.
+static __always_inline _Bool is_long(struct __sk_buff *skb, struct packet *p, __u32 mtu)
+{
+	__u32 length = skb->len - ETH_HLEN;
+	__u8 offset;
+
+	if (skb->gso_size) {
+		length = L4 + 8 + skb->gso_size;
+		if (p->proto == IPPROTO_TCP) {
+			if (load(skb, L4 + 12, &offset, 1))
+				return 1;
+			length = L4 + (offset >> 4) * 4 + skb->gso_size;
+		}
+	}
+	return length > mtu;
+}
+
 SEC("tc/from_job")
 int from_job(struct __sk_buff *skb)
 {
@@ -363,7 +418,7 @@ int from_job(struct __sk_buff *skb)
 	struct uplink *up;
 	long rc;
 
-	if (!n || !j || parse(skb, &p))
+	if (!n || !j || skb->vlan_present || parse(skb, &p) || p.options)
 		return drop(KIND);
 	if (p.saddr != j->addr)
 		return drop(SOURCE);
@@ -373,7 +428,7 @@ int from_job(struct __sk_buff *skb)
 		// only root makes it without a first fragment, which has been judged
 	} else if (has_ports(&p)) {
 		if ((p.sport < j->first || p.sport > j->last) &&
-		    (n->whole != me || !is_spare(n, p.sport) ||
+		    (n->whole != me || !j->whole || !is_spare(n, p.sport) ||
 		     is_nodes(skb, p.proto, p.daddr, p.dport, p.saddr, p.sport))) {
 			__sync_fetch_and_add(&j->dropped, 1);
 			return refuse(skb, j, &p, PORT);
@@ -413,6 +468,8 @@ int from_job(struct __sk_buff *skb)
 	up = bpf_map_lookup_elem(&uplinks, &to);
 	if (!up) // another job's veth, a container's bridge
 		return drop(TARGET);
+	if (is_long(skb, &p, up->mtu))
+		return drop(KIND);
 	if (up->addr != p.saddr)
 		rewrite(skb, &p, ETH_HLEN, SADDR, p.saddr, up->addr);
 	skb->mark = MARK;
@@ -454,19 +511,23 @@ int from_wire(struct __sk_buff *skb)
 		to = job_at(p.dport);
 		if (to && p.syn && !may_call(n, &p))
 			return drop(CALLER);
-		if (!to && n->whole && is_spare(n, p.dport) &&
+		if (!to && has_whole(n) && is_spare(n, p.dport) &&
 		    !is_nodes(skb, p.proto, p.saddr, p.sport, p.daddr, p.dport))
 			to = n->whole;
 		if (to && (p.proto == IPPROTO_TCP || !job_at(p.dport)) && !is_service(p.sport))
 			as = alias_of(to, p.saddr); // a process of a node: the job takes its address for the job there
 	} else if (p.proto == IPPROTO_ICMP && p.type == 0) {
 		to = remembered(p.saddr, p.sport, ECHO, 0);
-	} else if (is_error(&p)) {
+	} else if (is_error(&p) && !p.options) {
 		to = of_error(skb, header);
 	}
 	j = bpf_map_lookup_elem(&jobs, &to);
-	if (!j)
+	if (!j) {
+		forget_fragment(&p);
 		return TC_ACT_UNSPEC;
+	}
+	if (p.options)
+		return drop(KIND);
 	if (p.more && !p.later)
 		remember(p.saddr, p.id, FRAGMENT, p.proto, to);
 	addr = j->addr;
@@ -502,7 +563,7 @@ int from_own(struct __sk_buff *skb)
 		j = bpf_map_lookup_elem(&jobs, &to);
 		if (!j)
 			return TC_ACT_UNSPEC;
-		if (p.daddr != j->addr || (p.syn && !may_call_own(skb, n, j)))
+		if (p.options || p.daddr != j->addr || (p.syn && !may_call_own(skb, n, j)))
 			return drop(USER);
 		if (!is_service(p.sport)) {
 			as = alias_of(to, p.saddr);
@@ -514,12 +575,18 @@ int from_own(struct __sk_buff *skb)
 		to = remembered(p.saddr, p.id, FRAGMENT, p.proto);
 	} else if (p.proto == IPPROTO_ICMP && p.type == 0) {
 		to = remembered(p.saddr, p.sport, ECHO, 0);
-	} else if (is_error(&p)) {
+	} else if (is_error(&p) && !p.options) {
 		to = of_error(skb, ETH_HLEN);
+	} else {
+		forget_echo(&p);
 	}
 	j = bpf_map_lookup_elem(&jobs, &to);
-	if (!j)
+	if (!j) {
+		forget_fragment(&p);
 		return TC_ACT_UNSPEC;
+	}
+	if (p.options)
+		return drop(KIND);
 	if (p.more && !p.later)
 		remember(p.saddr, p.id, FRAGMENT, p.proto, to);
 	bpf_skb_store_bytes(skb, 0, &j->mac, sizeof(j->mac), 0);
@@ -546,9 +613,10 @@ int own_out(struct __sk_buff *skb)
 		skb->mark = 0;
 		return TC_ACT_UNSPEC;
 	}
-	if (parse(skb, &p) || !has_ports(&p) || !job_at(p.sport))
+	if (parse(skb, &p))
 		return TC_ACT_UNSPEC;
-	return drop(SHADOW);
+	forget_echo(&p);
+	return has_ports(&p) && job_at(p.sport) ? drop(SHADOW) : TC_ACT_UNSPEC;
 }
 
 // The object file has the sum of its source and the version of its compiler (object_test.go).

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -522,5 +523,198 @@ func TestJobsThatBeginAndEndAtOnceAreNotInEachOthersWay(t *testing.T) {
 	}
 	if left, err := os.ReadDir(n.Pins + "/.."); err != nil || len(left) != 1 {
 		t.Errorf("beside the pins there is %v, %v", left, err)
+	}
+}
+
+// datagramWithOptions returns datagram with an option that does nothing.
+func datagramWithOptions(from, to string, fromPort, toPort int) []byte {
+	b := datagram(from, to, fromPort, toPort)
+	b[0], b[3] = 0x46, b[3]+4
+	return slices.Concat(b[:20], []byte{1, 1, 1, 1}, b[20:])
+}
+
+// hear returns what comes by UDP to a port.
+func (w *world) hear(on string, port int) chan string {
+	w.t.Helper()
+	got := make(chan string, 100)
+	w.do(on, func() error {
+		u, err := net.ListenPacket("udp4", fmt.Sprintf(":%d", port))
+		if err != nil {
+			return err
+		}
+		w.t.Cleanup(func() { u.Close() })
+		go func() {
+			b := make([]byte, 1<<16)
+			for {
+				n, from, err := u.ReadFrom(b)
+				if err != nil {
+					return
+				}
+				got <- fmt.Sprintf("%s %d", from, n)
+			}
+		}()
+		return nil
+	})
+	return got
+}
+
+func TestOptionsOfAPacketHideNeitherItsPortsNorItsSource(t *testing.T) {
+	w := twoJobs(t)
+	atHost, atNode, atSquatter := w.hear("h", 7), w.hear("n1", 7), w.hear("n1", aPort)
+	before := w.dropped("n1", shadow)
+	w.raw("n1", "192.0.2.99", datagramWithOptions("192.0.2.1", "192.0.2.99", aPort, 7))
+	await.Until(t, "the node has dropped what a user sends from a job's port", func() bool { return w.dropped("n1", shadow) > before })
+	before = w.dropped("n1", forged)
+	w.raw("h", "192.0.2.1", datagramWithOptions("192.0.2.1", "192.0.2.1", 700, 7))
+	await.Until(t, "the node has dropped what claims to come from itself", func() bool { return w.dropped("n1", forged) > before })
+	before = w.dropped("n1", kind)
+	w.raw("h", "192.0.2.1", datagramWithOptions("192.0.2.99", "192.0.2.1", 700, aPort))
+	await.Until(t, "the node has dropped what is for a job's port", func() bool { return w.dropped("n1", kind) > before })
+	w.raw("h", "192.0.2.1", datagramWithOptions("192.0.2.99", "192.0.2.1", 700, 7))
+	if got := await.Value(t, "what is for the node arrives", atNode); got != "192.0.2.99:700 3" {
+		t.Errorf("the node hears %s", got)
+	}
+	if len(atHost)+len(atNode)+len(atSquatter) > 0 {
+		t.Errorf("h, the node and who listens at a job's port hear %d, %d and %d more", len(atHost), len(atNode), len(atSquatter))
+	}
+}
+
+func TestAPacketWithAPriorityReachesTheJob(t *testing.T) {
+	w := twoJobs(t)
+	got := w.hear("j-1", aPort)
+	w.do("h", func() error {
+		i, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		to := strings.Fields(w.at["n1"].Run("cat /sys/class/net/eth0/address"))[0]
+		mac, err := net.ParseMAC(to)
+		if err != nil {
+			return err
+		}
+		packet := datagram("192.0.2.99", "192.0.2.1", 700, aPort)
+		binary.BigEndian.PutUint16(packet[10:], checksum(packet[:20]))
+		frame := slices.Concat(mac, i.HardwareAddr, []byte{0x81, 0, 0x60, 0, 8, 0}, packet) // VLAN 0, priority 3
+		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: i.Index})
+	})
+	if heard := await.Value(t, "the packet arrives", got); heard != "192.0.2.99:700 3" {
+		t.Errorf("the job hears %s", heard)
+	}
+}
+
+// checksum returns the internet's (RFC 1071), of an even number of bytes.
+func checksum(b []byte) uint16 {
+	sum := uint32(0)
+	for pair := range slices.Chunk(b, 2) {
+		sum += uint32(binary.BigEndian.Uint16(pair))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+func TestAPacketThatIsLongerThanTheNodesMTUDoesNotLeave(t *testing.T) {
+	w := twoJobs(t)
+	got := w.hear("h", 7)
+	for _, segment := range []int{0, 3000} {
+		before := w.dropped("n1", kind)
+		w.do("j-1", func() error {
+			return as(firstUser, func() error {
+				fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+				if err != nil {
+					return err
+				}
+				defer unix.Close(fd)
+				err = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+				if err == nil && segment > 0 {
+					err = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT, segment)
+				}
+				if err == nil {
+					err = unix.Sendto(fd, make([]byte, 9000), 0, &unix.SockaddrInet4{Port: 7, Addr: [4]byte{192, 0, 2, 99}})
+				}
+				return err
+			})
+		})
+		await.Until(t, "the node has dropped it", func() bool { return w.dropped("n1", kind) > before })
+	}
+	w.serve("h", "h", "", 53)
+	w.wantsBy("udp", "what fits", "j-1", "192.0.2.99:53", "h 192.0.2.1 (1472 bytes)", sized(1472))
+	if len(got) > 0 {
+		t.Errorf("h hears %s", <-got)
+	}
+}
+
+// echo sends an echo request with an identifier and returns who answers.
+func (w *world) echo(on, to string, id int, wait time.Duration) (from string) {
+	w.t.Helper()
+	w.do(on, func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		limit := unix.NsecToTimeval(wait.Nanoseconds())
+		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+		if err == nil {
+			err = unix.Bind(fd, &unix.SockaddrInet4{Port: id})
+		}
+		if err == nil {
+			err = unix.Sendto(fd, []byte{8, 0, 0, 0, 0, 0, 0, 1}, 0, &unix.SockaddrInet4{Addr: netip.MustParseAddr(to).As4()})
+		}
+		if err != nil {
+			return err
+		}
+		_, who, err := unix.Recvfrom(fd, make([]byte, 100), 0)
+		if errors.Is(err, unix.EAGAIN) {
+			from = silence
+			return nil
+		}
+		if a, is := who.(*unix.SockaddrInet4); is {
+			from = netip.AddrFrom4(a.Addr).String()
+		}
+		return err
+	})
+	return from
+}
+
+func TestAJobTakesNoAnswerToAnEchoRequestOfTheNodes(t *testing.T) {
+	w := twoJobs(t)
+	for _, name := range []string{"n1", "j-1"} {
+		w.at[name].Run("sysctl -qw net.ipv4.ping_group_range='0 2147483647'")
+	}
+	for _, who := range []string{"j-1", "n1", "j-1", "n1"} {
+		for _, to := range []string{"192.0.2.99", "192.0.2.1"} {
+			if got := w.echo(who, to, 4711, await.Slow(5*time.Second)); got != to {
+				t.Errorf("%s asks %s: %s", who, to, got)
+			}
+		}
+	}
+}
+
+func TestAFragmentForTheNodeDoesNotGoToAJob(t *testing.T) {
+	w := twoJobs(t)
+	atJob, atNode := w.hear("j-1", aPort), w.hear("n1", 7)
+	for _, port := range []int{aPort, 7} {
+		whole := datagram("192.0.2.99", "192.0.2.1", 700, port)
+		whole = append(whole, make([]byte, 5)...) // 8 bytes of UDP's header, and 8 more
+		whole[25] = 16
+		for n, payload := range [][]byte{whole[20:28], whole[28:36]} {
+			packet := slices.Concat(whole[:20], payload)
+			binary.BigEndian.PutUint16(packet[2:], uint16(len(packet)))
+			binary.BigEndian.PutUint16(packet[4:], 99) // one identifier for both
+			binary.BigEndian.PutUint16(packet[6:], [...]uint16{0x2000, 1}[n])
+			w.raw("h", "192.0.2.1", packet)
+		}
+	}
+	for name, got := range map[string]chan string{"the job": atJob, "the node": atNode} {
+		if heard := await.Value(t, name+" hears its datagram", got); heard != "192.0.2.99:700 8" {
+			t.Errorf("%s hears %s", name, heard)
+		}
 	}
 }
