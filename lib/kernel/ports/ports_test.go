@@ -252,13 +252,29 @@ func TestConnectionsOfJobsAreNotTracked(t *testing.T) {
 		chain o { type filter hook output priority 0; ct state established accept; }
 		chain f { type filter hook forward priority 0; policy drop; ct state established accept; }; }'`)
 	w.wantsBy("tcp", "a tracked connection of the node", "n1", "203.0.113.9:80", "inet 192.0.2.1")
-	before := w.at["n1"].Run("cat /proc/sys/net/netfilter/nf_conntrack_count")
-	for range 200 {
-		w.wants("an untracked one of the job", "j-1", "203.0.113.9:80", "inet 192.0.2.1")
+	w.serve("j-1", "j", "", aPort)
+	tracked := func() string {
+		return strings.TrimSpace(w.at["n1"].Run("cat /proc/sys/net/netfilter/nf_conntrack_count"))
 	}
-	if after := w.at["n1"].Run("cat /proc/sys/net/netfilter/nf_conntrack_count"); after != before || before == "0\n" {
-		t.Errorf("the node tracks %s connections, before the job's %s", strings.TrimSpace(after), strings.TrimSpace(before))
+	before := tracked()
+	if before == "0" {
+		t.Fatal("the node does not track its own connection")
 	}
+	for _, c := range []struct{ what, on, to, want string }{
+		{"to a host", "j-1", "203.0.113.9:80", "inet 192.0.2.1"},
+		{"from a host", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99"},
+	} {
+		for range 250 {
+			w.wantsBy("tcp", c.what, c.on, c.to, c.want)
+		}
+		if after := tracked(); after != before {
+			t.Errorf("after connections %s, the node tracks %s, before %s", c.what, after, before)
+			before = after
+		}
+	}
+	// These are the node's, too. It keeps what it keeps of a program of its own.
+	w.wantsBy("tcp", "to its own node", "j-1", "192.0.2.1:22", "n1 192.0.2.1")
+	w.wantsBy("tcp", "from its own node", "n1", fmt.Sprintf("192.0.2.1:%d", aPort), "j 198.19.0.1")
 }
 
 func TestPingPathMTUAndFragmentsWorkInAJob(t *testing.T) {
