@@ -154,6 +154,8 @@ func lawChild(program string) error {
 		return law.Restore(ctx, l.job, nil)
 	case "sweep":
 		return law.Sweep(ctx, Sweep{})
+	case "boot":
+		return law.Sweep(ctx, Sweep{Boot: true})
 	}
 	if err := law.State.Make(); err != nil {
 		return err

@@ -2,16 +2,25 @@ package lease
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/base/config"
+	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/ports"
 	"gresnet/lib/state/table"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
+	"gresnet/test/seed"
 )
 
 // wayBed is uplinkBed for automatic uplinks with a storage network behind the node, which has
@@ -166,6 +175,123 @@ func TestTheLastWayOutEndsTheProgramsThatJudge(t *testing.T) {
 	if got := b.judged(); got != idle {
 		t.Errorf("without jobs: %s", got)
 	}
+	lawSame(t, b.node, b.state, before)
+}
+
+// killAfter runs a program and kills it after a time, unless it ends before.
+func (l lawLease) killAfter(t *testing.T, b wayOutBed, program string, after time.Duration) (took time.Duration, killed bool) {
+	t.Helper()
+	cmd := l.command(b.node, b.state, program, never)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	if timer.Stop() && err != nil {
+		t.Fatalf("%s: %v: %s", program, err, out.String())
+	}
+	return time.Since(begun), err != nil
+}
+
+// heldBy returns the numbers of veths that the node's maps have, of jobs, blocks and aliases.
+func (b wayOutBed) heldBy(t *testing.T) (all []uint32) {
+	t.Helper()
+	n := ports.In(lawPins(b.state))
+	read := func(name string, f func(bpf.Map) error) {
+		t.Helper()
+		m, err := bpf.OpenMap(n.Pins + "/" + name)
+		if err == nil {
+			defer m.Close()
+			err = f(m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read("jobs", func(m bpf.Map) (err error) {
+		all, err = bpf.Keys[uint32](m)
+		return err
+	})
+	read("aliases", func(m bpf.Map) error {
+		list, err := bpf.Keys[[2]uint32](m)
+		for _, k := range list {
+			all = append(all, k[0])
+		}
+		return err
+	})
+	read("blocks", func(m bpf.Map) error {
+		for at := range uint32(1 << 16 / ports.Grain) {
+			veth, err := bpf.Get[uint32, uint32](m, at)
+			if err != nil {
+				return err
+			}
+			if veth > 0 {
+				all = append(all, veth)
+			}
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestAWayOutThatIsKilledAtAnyTimeIsLedToByNothing(t *testing.T) {
+	netnstest.Slow(t)
+	b := wayBed(t)
+	before := lawPicture(b.node)
+	want := map[bool]int{false: 20, true: 200}[os.Getenv("GRESNET_TEST") == "long"]
+	other := uint32(0) // the veth of another job
+	whole := map[string]time.Duration{}
+	for kills, n := 0, 0; kills < want; n++ {
+		if n%8 == 0 { // with the other job, and then without
+			b.second.run(t, b.node, b.state, "prolog", never)
+			other = b.heldBy(t)[0]
+		}
+		program := []string{"prolog", "epilog"}[n%2]
+		if program == "epilog" {
+			b.first.run(t, b.node, b.state, "prolog", never)
+		}
+		if whole[program] == 0 {
+			whole[program] = time.Minute
+		}
+		took, killed := b.first.killAfter(t, b, program, time.Duration(seed.IntN(int(whole[program]))))
+		if !killed {
+			whole[program] = took
+		} else {
+			kills++
+		}
+		if n%8 == 3 { // as after a crash
+			b.first.run(t, b.node, b.state, "boot", never)
+			other = 0
+		} else {
+			b.first.run(t, b.node, b.state, "epilog", never)
+		}
+		if other > 0 {
+			if got := b.heldBy(t); !slices.Equal(got, []uint32{other}) {
+				t.Fatalf("a %s was killed: the maps have the jobs with interfaces %v, and only %d is left", program, got, other)
+			}
+			if got := b.judged(); got != judging {
+				t.Fatalf("a %s was killed: %s", program, got)
+			}
+		} else {
+			lawSame(t, b.node, b.state, before)
+		}
+		port := ports.First // of the job's block
+		if other > 0 {
+			port += 1024
+		}
+		err := b.far.Do(func() error {
+			_, err := net.DialTimeout("tcp4", fmt.Sprintf("10.9.0.2:%d", port), await.Slow(time.Minute))
+			return err
+		})
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			t.Fatalf("a %s was killed: who calls port %d, which was the job's: %v", program, port, err)
+		}
+	}
+	b.second.run(t, b.node, b.state, "boot", never)
 	lawSame(t, b.node, b.state, before)
 }
 
