@@ -27,7 +27,7 @@ func BenchmarkTraffic(b *testing.B) {
 	cases := []*traffic{
 		{name: "nodes", server: far.Do, client: node.Do},
 		{name: "jobs", server: farJob.Do, client: job.Do},
-		{name: "job-to-node", server: far.Do, client: job.Do, port: 6818}, // a service of the nodes
+		{name: "job-to-node", server: far.Do, client: job.Do, port: 80}, // a service of the nodes
 	}
 	for b.Loop() {
 		for _, c := range cases {
