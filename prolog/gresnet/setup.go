@@ -26,6 +26,7 @@ import (
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease"
+	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
@@ -167,7 +168,7 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 	}
 	site.Network = node.Shared
 	plan := setup.Make(site)
-	refusals := append(plan.Refusals, node.Check(plan)...)
+	refusals := slices.Concat(plan.Refusals, node.Check(plan), portless(w, c, cfg))
 	for _, r := range refusals {
 		id, do := hint.Cut(r.Do)
 		fmt.Fprintf(w.Stdout, "not done: %s; %s%s\n", r.Text, do, hint.Tag(id))
@@ -199,6 +200,15 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 	fmt.Fprintf(w.Stdout, "\nthis is done; setup --undo takes it back\n")
 	tell(w.Stdout, plan, c)
 	return nil
+}
+
+// portless refuses a node that leaves no ports for jobs: each prolog with an HCA would fail there, and drain it.
+func portless(w *cli.World, c *urfave.Context, cfg config.Config) []setup.Refusal {
+	_, err := inspect.Uplinks(w.Host(c, cfg))
+	if !errors.Is(err, jobnet.ErrNoPorts) {
+		return nil
+	}
+	return []setup.Refusal{{Text: err.Error(), Do: hint.Whole(err)}}
 }
 
 // tell says what setup cannot do itself.

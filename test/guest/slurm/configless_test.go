@@ -63,6 +63,20 @@ func bringLines(t *testing.T, said string) {
 	}
 }
 
+func TestSetupRefusesANodeThatLeavesNoPortsForJobs(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	vm.Slurm(t)
+	vm.WriteConfig(t, nicsAlone)
+	defer vm.WriteConfig(t, vm.Config)
+	const setting = "/proc/sys/net/ipv4/ip_local_port_range"
+	had := strings.TrimSpace(vm.Run(t, "cat "+setting))
+	defer vm.Run(t, "echo "+had+" >"+setting)
+	vm.Run(t, "echo 1024 65535 >"+setting)
+	if out, code := vm.Command(t, "gresnet setup --dry-run"); code != 1 || !strings.Contains(out, "not done: uplink: the node leaves no ports for jobs") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
 func TestASlurmdWithoutFilesOfItsOwnGivesJobsHCAsBySetupsLines(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
