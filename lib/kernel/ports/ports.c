@@ -30,6 +30,7 @@
 // Offsets in a packet.
 #define L4 20
 #define INNER (L4 + 8)
+#define HEADERS 160 // all that is read is before this, of each kind of interface
 #define SADDR 12
 #define DADDR 16
 
@@ -158,8 +159,16 @@ static __always_inline _Bool is_spare(struct node *n, __u16 port)
 	return (port >= n->srun_first && port <= n->srun_last) || (!is_jobs(n, port) && !is_ephemeral(n, port));
 }
 
+// load reads from the IP header on. The helper looks only into the packet's linear part, where a driver can have no
+// more than its first bytes (virtio_net, of a long datagram).
 static __always_inline long load(struct __sk_buff *skb, __u32 at, void *to, __u32 size)
 {
+	__u32 len = skb->len;
+
+	if (!bpf_skb_load_bytes_relative(skb, at, to, size, BPF_HDR_START_NET))
+		return 0;
+	if (bpf_skb_pull_data(skb, len < HEADERS ? len : HEADERS))
+		return -1;
 	return bpf_skb_load_bytes_relative(skb, at, to, size, BPF_HDR_START_NET);
 }
 

@@ -623,6 +623,49 @@ func TestAPacketWithAPriorityReachesTheJob(t *testing.T) {
 	}
 }
 
+// A NIC's driver can leave all but the first bytes of a packet in pages. A packet's socket can, too.
+func TestAPacketInPagesReachesTheJob(t *testing.T) {
+	w := twoJobs(t)
+	atJob, atSquatter := w.hear("j-1", aPort), w.hear("n1", aPort)
+	w.at["lan"].Run("for i in br0 to-h to-n1; do ip link set $i mtu 9000; done")
+	w.at["n1"].IP("link set eth0 mtu 9000")
+	w.at["h"].IP("link set eth0 mtu 9000")
+	w.do("h", func() error {
+		i, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
+			return err
+		}
+		mac, err := net.ParseMAC(strings.Fields(w.at["n1"].Run("cat /sys/class/net/eth0/address"))[0])
+		if err != nil {
+			return err
+		}
+		const size = 6000 // more than a page
+		packet := append(datagram("192.0.2.99", "192.0.2.1", 700, aPort), make([]byte, size-3)...)
+		binary.BigEndian.PutUint16(packet[2:], uint16(len(packet)))
+		binary.BigEndian.PutUint16(packet[10:], checksum(packet[:20]))
+		binary.BigEndian.PutUint16(packet[24:], 8+size)
+		linear := [10]byte{2: 34} // virtio_net_hdr: in pages is what comes after the IP header
+		frame := slices.Concat(linear[:], mac, i.HardwareAddr, []byte{8, 0}, packet)
+		return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: i.Index})
+	})
+	select {
+	case heard := <-atJob:
+		if heard != "192.0.2.99:700 6000" {
+			t.Errorf("the job hears %s", heard)
+		}
+	case heard := <-atSquatter:
+		t.Errorf("who listens at a job's port hears %s", heard)
+	}
+}
+
 // checksum returns the internet's (RFC 1071), of an even number of bytes.
 func checksum(b []byte) uint16 {
 	sum := uint32(0)
