@@ -101,6 +101,20 @@ func TestContainersOfTheNodeKeepTheirNetworkBesideJobs(t *testing.T) {
 	w.wants("a container calls a job", "c", fmt.Sprintf("192.0.2.1:%d", aPort), refused)
 }
 
+func TestAContainerWithAnAddressOfItsOwnKeepsAllPortsOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.share("n1")
+	w.end("j", 1, firstUser, firstBlock, "n1", []string{"n1"}, false)
+	c := netnstest.New(t)
+	w.at["c"] = c
+	w.at["n1"].IP("link add link eth0 name c0 netns " + c.Path + " type macvlan mode bridge")
+	c.Run("ip addr add 192.0.2.77/24 dev c0; ip link set c0 up")
+	w.serve("c", "c", "", aPort)
+	w.serve("h", "h", "", 53)
+	w.wants("out, from a job's port", "c", "192.0.2.99:53", "h 192.0.2.77", fromPort(16602))
+	w.wants("in, at a job's port", "h", fmt.Sprintf("192.0.2.77:%d", aPort), "c 192.0.2.99")
+}
+
 // try runs a command that may fail.
 func try(ns *netnstest.NS, command string) (string, error) {
 	out, err := exec.Command("nsenter", "--net="+ns.Path, "sh", "-ec", command).CombinedOutput()

@@ -622,7 +622,8 @@ int own_out(struct __sk_buff *skb)
 		skb->mark = 0;
 		return TC_ACT_UNSPEC;
 	}
-	if (parse(skb, &p))
+	// A macvlan of the node's containers, and who is behind the node, has all ports of its own address.
+	if (parse(skb, &p) || !is_local(p.saddr))
 		return TC_ACT_UNSPEC;
 	forget_echo(&p);
 	return has_ports(&p) && job_at(p.sport) ? drop(SHADOW) : TC_ACT_UNSPEC;
