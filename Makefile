@@ -87,7 +87,7 @@ test-matrix:
 scripts:
 	test/scripts/run $(SCRIPTS)
 
-# The models of the protocol, and each law's mutation: minutes, one processor. See test/model/README.md.
+# The models of the protocol, and each invariant's mutation: minutes, one processor. See test/model/README.md.
 model:
 	test/need spin gcc libc6-dev
 	cd test/model && go run .

@@ -1,4 +1,4 @@
-// Command gresnet-epilog gives the node back what gresnet-prolog gave a Slurm
+// Command gresnet-epilog returns to the node what gresnet-prolog gave a Slurm
 // job. slurmd runs it as root after the job's last step, as Epilog= of slurm.conf. The comment
 // of package lease (lib/lease/lease.go) says through which files a run goes.
 package main
@@ -20,7 +20,7 @@ func run(w *cli.World) int {
 	return w.ServeSlurmd("gresnet-epilog", about, func(f cli.Flags) error { return restore(w, f) })
 }
 
-const about = `give a Slurm job's RDMA devices back to the node
+const about = `return a Slurm job's RDMA devices to the node
 
 USAGE:
    gresnet-epilog [--config FILE] [--state DIR] [--trace]
@@ -33,7 +33,7 @@ DESCRIPTION:
    and what concerns the log and metrics.
 
    Exit status: 0 done; 2 something remains to be undone: no later job gets the
-   HCAs that are not home or are in doubt, and the next run goes on; 1 nothing was
+   HCAs that were not returned or are in doubt, and the next run goes on; 1 nothing was
    done (bad usage, not root).
 
    Example, by hand for job 4711:
@@ -57,6 +57,6 @@ func restore(w *cli.World, f cli.Flags) error {
 	err = w.OnNode(f, w.Lenient(f), "epilog", func(n *lease.Host) error {
 		return n.Restore(context.Background(), j.ID, run)
 	})
-	w.Sign(err, runs.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
+	w.WarnUnrecorded(err, runs.Last(state.Dir(f.String("state")), w.RecordOf(j, err)))
 	return err
 }

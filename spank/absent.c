@@ -1,8 +1,8 @@
-/* A job that has no lease, when its step begins. A sign of its prolog says why (sign.c). Without
+/* A job that has no lease, when its step begins. A record of its prolog says why (record.c). Without
  * one the prolog did not run, or was killed; then slurmctld says whether the job asked for HCAs. Slurm tells a plugin nothing of GRES otherwise:
  * SLURM_STEP_NICS is set for GRES that are device files alone, and SPANK has no item for it. */
 #include "absent.h"
-#include "sign.h"
+#include "record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +30,11 @@
 #define ID_OF(job) (job)
 #endif
 
-/* Since when each job leaves a sign on this node, and which GRES ask for HCAs: names with
+/* Since when each job leaves a record on this node, and which GRES ask for HCAs: names with
  * commas, or * for all jobs (lib/state/runs, expected.go). */
 struct expected {
 	time_t since;
-	char gres[SIGN_SIZE];
+	char gres[RECORD_SIZE];
 };
 
 enum finding { FOUND, FOUND_NONE, FOUND_UNKNOWN };
@@ -43,13 +43,13 @@ static enum finding read_expected(int dir, const char *name, struct expected *ex
 {
 	struct stat st;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) || sign_link(dir, name, expected->gres, sizeof(expected->gres)))
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) || record_link(dir, name, expected->gres, sizeof(expected->gres)))
 		return errno == ENOENT || errno == ENOTDIR ? FOUND_NONE : FOUND_UNKNOWN;
 	expected->since = st.st_mtime;
 	return FOUND;
 }
 
-/* find_expected tells whether jobs leave signs here: a prolog or gresnet.service has said so since the
+/* find_expected tells whether jobs leave records here: a prolog or gresnet.service has said so since the
  * boot, or setup has for all boots. A node with the package alone has neither. */
 static enum finding find_expected(int runs, struct expected *expected)
 {
@@ -95,11 +95,11 @@ static bool has_gres(const char *detail, const char *names)
 	return false;
 }
 
-/* asked tells whether a job that slurmctld knows wanted a sign. */
+/* asked tells whether a job that slurmctld knows wanted a record. */
 static bool asked(const job_info_t *info, const struct expected *expected)
 {
 	if (info->start_time < expected->since)
-		return false; /* there were no signs yet */
+		return false; /* there were no records yet */
 	if (is_named(expected->gres, "*", strlen("*")))
 		return true;
 	for (uint32_t i = 0; i < info->gres_detail_cnt; i++)
@@ -108,7 +108,7 @@ static bool asked(const job_info_t *info, const struct expected *expected)
 	return false;
 }
 
-/* is_over tells whether a job that wanted signs has ended: slurmctld no longer says then what it asked for. slurmd may
+/* is_over tells whether a job that wanted records has ended: slurmctld no longer says then what it asked for. slurmd may
  * begin a step of it all the same, when the job was canceled because its prolog failed. */
 static bool is_over(const job_info_t *info, const struct expected *expected)
 {
@@ -132,7 +132,7 @@ out:
 	return rc;
 }
 
-/* judge_absence is about a prolog that left no sign. */
+/* judge_absence is about a prolog that left no record. */
 static void judge_absence(int runs, const char *state, uint32_t job, char *text, size_t size)
 {
 	struct expected expected;
@@ -159,7 +159,7 @@ static void judge_absence(int runs, const char *state, uint32_t job, char *text,
 		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and slurmctld does not say "
 			 "whether the job is to have HCAs; hint: gresnet check says more [GN423]", job);
 	}
-	sign_leave_word(runs, text);
+	record_leave_word(runs, text);
 }
 
 void absent_judge(const char *state, const struct step *step, char *text, size_t size)
@@ -169,14 +169,14 @@ void absent_judge(const char *state, const struct step *step, char *text, size_t
 
 	if (dir != -1 || errno != ENOENT) {
 		/* lease_open says what is wrong with it, as long as it is there. A task that finds none later must fail. */
-		sign_gone(step->job, text, size);
+		record_gone(step->job, text, size);
 		if (dir != -1)
 			close(dir);
 		return;
 	}
 	*text = '\0';
-	runs = sign_open(state, step->job, text, size);
-	if (!*text && !sign_found(runs, step->job, text, size))
+	runs = record_open(state, step->job, text, size);
+	if (!*text && !record_found(runs, step->job, text, size))
 		judge_absence(runs, state, step->job, text, size);
 	if (runs != -1)
 		close(runs);

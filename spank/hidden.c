@@ -110,11 +110,11 @@ bool hidden_here(const char *state, uint32_t job)
 	}
 	if (most == SIGHT_LEASE)
 		slurm_error("gresnet: job %u: the lease is hidden from the task: there is no %s/jobs/%u here; "
-			    "hint: leave %s out of the folders that a job container makes anew (Dirs=) [GN029]",
+			    "hint: leave %s out of the folders that a job container makes private (Dirs=) [GN029]",
 			    job, state, job, state);
 	else if (covered)
 		slurm_error("gresnet: job %u: a lease would be hidden from the task: there is no %s/jobs here, and something is "
-			    "mounted over it; hint: leave %s out of the folders that a job container makes anew (dirs) [GN030]",
+			    "mounted over it; hint: leave %s out of the folders that a job container makes private (dirs) [GN030]",
 			    job, state, state);
 	return most == SIGHT_LEASE || covered;
 }

@@ -71,7 +71,7 @@ int lease_folder(const char *state, uint32_t job, const char *name);
 int lease_dir(const char *state, uint32_t job);
 
 /* lease_mark leaves a mark in the job's lease, if it has one: the job has an
- * extern step, which lives until the job's epilog. By that a sweep tells a job
+ * extern step, which lives until the job's epilog. By that a cleanup tells a job
  * that is gone from one that is about to start. Returns 0, or -1 with the
  * reason logged. */
 int lease_mark(const char *state, uint32_t job);

@@ -29,7 +29,7 @@
 #include "guard.h"
 #include "lease.h"
 #include "say.h"
-#include "sign.h"
+#include "record.h"
 
 #define STATE "state="
 
@@ -132,12 +132,12 @@ out:
  * one, or failed and nobody heard of it. */
 static int go_without(const char *state, uint32_t job)
 {
-	char text[SIGN_ERROR] = "";
-	int runs = sign_open(state, job, text, sizeof(text));
+	char text[RECORD_ERROR] = "";
+	int runs = record_open(state, job, text, sizeof(text));
 
 	if (*text)
 		return PAM_SESSION_ERR; /* the reason is logged */
-	if (sign_found(runs, job, text, sizeof(text)) && *text)
+	if (record_found(runs, job, text, sizeof(text)) && *text)
 		slurm_error("%s", text);
 	if (runs != -1)
 		close(runs);

@@ -32,7 +32,7 @@
 #include "lease.h"
 #include "limit.h"
 #include "pmix.h"
-#include "sign.h"
+#include "record.h"
 #include "variables.h"
 #include "x11.h"
 
@@ -56,7 +56,7 @@ static struct {
 	struct relay *relay;
 	struct relay *display;
 
-	char if_no_lease[SIGN_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
+	char if_no_lease[RECORD_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
 	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
 
 	bool refused; /* this task may not run; the reason is logged */
@@ -124,7 +124,7 @@ static int prepare_step(spank_t spank, int argc, char *argv[])
 /* begin_step marks the lease in the job's extern step, and limits the job there; or
  * in its other steps, where there is no extern step, or it begins before the prolog
  * (PrologFlags=RunInJob, Slurm 24.11). A mark that cannot be made is logged: it is a
- * sweep's loss, and none of the job's; so is a limit, which is the other jobs' loss. A batch job that
+ * cleanup's loss, and none of the job's; so is a limit, which is the other jobs' loss. A batch job that
  * does not begin is held, and drains the node, whose fault it is; other jobs
  * would only come to the same end. */
 static int begin_step(spank_t spank, int argc, char *argv[])

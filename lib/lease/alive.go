@@ -26,7 +26,7 @@ func (l living) Unwrap() error { return l.error }
 func (l living) Is(target error) bool { return target == errLives }
 
 // alive returns errAlive with the reason unless the lease's job is gone for sure.
-func alive(l *Lease, s Sweep) error {
+func alive(l *Lease, s Cleanup) error {
 	d, err := signsOf(l, s)
 	if err != nil {
 		return err
@@ -50,10 +50,10 @@ type signs struct {
 	age       time.Duration
 }
 
-// signsOf reads the signs of a lease, or returns errAlive if the sweep must spare the job without a
+// signsOf reads the signs of a lease, or returns errAlive if the cleanup must spare the job without a
 // look at processes. It reads them before anybody looks at those: the process that made the mark,
 // or brought another one into the namespace, was there before, and the look sees it if it lives.
-func signsOf(l *Lease, s Sweep) (signs, error) {
+func signsOf(l *Lease, s Cleanup) (signs, error) {
 	dir := l.World.Dir
 	d := signs{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}
 	d.age = proc.SinceBoot() - d.since
@@ -92,7 +92,7 @@ func (d signs) look() (seen sight, err error) {
 }
 
 // judge returns errAlive with the reason unless the job is gone for sure.
-func (d signs) judge(seen sight, s Sweep) error {
+func (d signs) judge(seen sight, s Cleanup) error {
 	switch {
 	case len(seen.steps) > 0:
 		return isStep(seen.steps[0])
@@ -103,7 +103,7 @@ func (d signs) judge(seen sight, s Sweep) error {
 	case d.age < poll.Grace:
 		return d.starting()
 	case len(s.Jobs) == 0:
-		return fmt.Errorf("%w: it never had an extern step, without which (PrologFlags=Contain) nothing tells that it ended; name it to sweep it", errAlive)
+		return fmt.Errorf("%w: it never had an extern step, without which (PrologFlags=Contain) nothing tells that it ended; name it to clean up after it", errAlive)
 	}
 	return nil
 }

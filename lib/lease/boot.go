@@ -15,12 +15,12 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// Boot prepares the node before slurmd starts. It gives back all leases that are left, because
+// Boot prepares the node before slurmd starts. It returns all leases that are left, because
 // their namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
 // configuration wants, if it wants one; splits the PFs that it gives in parts; and closes the HCAs'
 // device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
-	failed := n.Sweep(ctx, Sweep{Boot: true})
+	failed := n.Cleanup(ctx, Cleanup{Boot: true})
 	failed = hint.Join(failed, n.Redo())
 	if mode := n.Config.RDMA.Mode; mode != "" {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))

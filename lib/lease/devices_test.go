@@ -57,19 +57,19 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.GiveBack(t.Context(), had, rules); err == nil || !strings.Contains(err.Error(), "4711") {
-		t.Errorf("given back under a lease: %v", err)
+	if err := n.Reopen(t.Context(), had, rules); err == nil || !strings.Contains(err.Error(), "4711") {
+		t.Errorf("returned under a lease: %v", err)
 	}
 	is("a job has a lease", 0o600)
 	if err := os.Remove(string(n.State.Lease(4711))); err != nil {
 		t.Fatal(err)
 	}
-	// A prolog that had begun takes its lease while device nodes are given back.
+	// A prolog that had begun takes its lease while device nodes are returned.
 	late := devnode.Picture{Folder: had.Folder}
 	begins := func([]string) (bool, error) { return false, os.Mkdir(string(n.State.Lease(4711)), 0o700) }
 	n.Sys = fstest.MapFS{"class/misc/rdma_cm/uevent": &fstest.MapFile{Data: []byte("DEVMODE=0666\n")}}
-	if err := n.GiveBack(t.Context(), late, begins); err == nil || !strings.Contains(err.Error(), "4711") {
-		t.Errorf("given back though a job has begun meanwhile: %v", err)
+	if err := n.Reopen(t.Context(), late, begins); err == nil || !strings.Contains(err.Error(), "4711") {
+		t.Errorf("returned though a job has begun meanwhile: %v", err)
 	}
 	is("a job has begun meanwhile", 0o600)
 	if err := os.Remove(string(n.State.Lease(4711))); err != nil {
@@ -79,10 +79,10 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 		t.Fatal(err)
 	}
 
-	if err := n.GiveBack(t.Context(), had, rules); err != nil {
+	if err := n.Reopen(t.Context(), had, rules); err != nil {
 		t.Fatal(err)
 	}
-	is("given back", 0o666)
+	is("returned", 0o666)
 	if err := n.Close(t.Context()); err != nil { // of a slurmd that was not restarted
 		t.Fatal(err)
 	}

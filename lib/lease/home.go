@@ -15,7 +15,7 @@ import (
 
 // bringHome brings home all parts of the node's own, and then looks at them again when udev is
 // idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
-// make its interface anew.
+// make its interface again.
 func (l *Lease) bringHome(notes []Note) []error {
 	if len(notes) == 0 {
 		return nil
@@ -34,11 +34,11 @@ func (l *Lease) bringHome(notes []Note) []error {
 	return append(h.failed, l.lookAgain(notes)...)
 }
 
-// homecoming says how far an unwinding is with bringing HCAs home.
+// homecoming says how far a rollback is with bringing HCAs home.
 type homecoming struct {
 	lease  *Lease
 	moving flight
-	stuck  map[node.ID]bool // HCAs that do not come home
+	stuck  map[node.ID]bool // HCAs that do not come back
 	failed []error
 }
 
@@ -77,8 +77,8 @@ func (h *homecoming) finish() {
 }
 
 // record records how an undo ended. An HCA counts as home although another
-// has its name, or its settings do not come back: then the unwinding still gives its device nodes their access.
-func (h *homecoming) record(s world.Deed, err error) {
+// has its name, or its settings do not come back: then the rollback still gives its device nodes their access.
+func (h *homecoming) record(s world.Action, err error) {
 	errs := h.lease.failure(s, err)
 	h.failed = append(h.failed, errs...)
 	_, settings := s.(*step.Settings)

@@ -70,12 +70,12 @@ func (l *Lease) inTime(ctx context.Context) error {
 }
 
 // finish does what steps left to do when all interfaces are up, and yields how each ended.
-func (l *Lease) finish() iter.Seq2[world.Deed, error] {
-	return func(yield func(world.Deed, error) bool) {
+func (l *Lease) finish() iter.Seq2[world.Action, error] {
+	return func(yield func(world.Action, error) bool) {
 		for len(l.World.Rest) > 0 {
 			r := l.World.Rest[0]
 			l.World.Rest = l.World.Rest[1:]
-			if !yield(r.Deed, l.timed(finish, r.Deed, r.Do)) {
+			if !yield(r.Action, l.timed(finish, r.Action, r.Do)) {
 				return
 			}
 		}
@@ -83,7 +83,7 @@ func (l *Lease) finish() iter.Seq2[world.Deed, error] {
 }
 
 // flight is the moves of RDMA devices that the kernel works at while the run does others, in their order. It
-// works at one at a time: a move assigns the numbers of its character devices anew, and only so does each get
+// works at one at a time: a move assigns the numbers of its character devices again, and only so does each get
 // its own again.
 type flight []*move
 
@@ -120,11 +120,11 @@ func devices(steps []step.Step) (list []*step.RDMA) {
 func (l *Lease) begin(verb string, steps []step.Step) (moving flight, err error) {
 	list := devices(steps)
 	if len(list) == 0 {
-		deed := steps[0].Do
+		action := steps[0].Do
 		if verb == undo {
-			deed = steps[0].Undo
+			action = steps[0].Undo
 		}
-		return nil, l.timed(verb, steps[0], func() error { return deed(l.World) })
+		return nil, l.timed(verb, steps[0], func() error { return action(l.World) })
 	}
 	var waits []func() error
 	of := list[0]
@@ -175,32 +175,32 @@ func (m *move) end() error {
 	return m.lease.report(m.verb, m.RDMA, all)
 }
 
-// measured says how long a deed took, and how it ended.
+// measured says how long an action took, and how it ended.
 type measured struct {
 	took time.Duration
 	err  error
 }
 
-func (l *Lease) measure(deed func() error) measured {
+func (l *Lease) measure(action func() error) measured {
 	start := l.Host.Now()
-	err := deed()
+	err := action()
 	return measured{l.Host.Now().Sub(start), err}
 }
 
 // DoBy does a step by a function, and logs how it ended. It notes nothing: that is CarryOut's, or the function's.
-func (l *Lease) DoBy(s step.Step, deed func() error) error { return l.timed(do, s, deed) }
+func (l *Lease) DoBy(s step.Step, action func() error) error { return l.timed(do, s, action) }
 
-// timed does a deed and logs how it ended.
-func (l *Lease) timed(verb string, s world.Deed, deed func() error) error {
-	return l.report(verb, s, l.measure(deed))
+// timed does an action and logs how it ended.
+func (l *Lease) timed(verb string, s world.Action, action func() error) error {
+	return l.report(verb, s, l.measure(action))
 }
 
-// report logs a deed, and returns how it ended.
-func (l *Lease) report(verb string, s world.Deed, t measured) error {
+// report logs an action, and returns how it ended.
+func (l *Lease) report(verb string, s world.Action, t measured) error {
 	err := t.err
 	e := event.Event{
 		Kind: event.StepDone, Job: l.World.Job,
-		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Err: err,
+		Verb: verb, Step: s.Kind(), Action: verb + " " + s.Kind(), Took: t.took, Err: err,
 	}
 	var differences world.DifferencesError
 	var port world.PortError
@@ -214,7 +214,7 @@ func (l *Lease) report(verb string, s world.Deed, t measured) error {
 		e.Kind = event.StepFailed
 	}
 	if s.Object() != "" {
-		e.Deed += " " + s.Object()
+		e.Action += " " + s.Object()
 	}
 	e.HCA = s.HCA().String()
 	l.Host.Log(e)

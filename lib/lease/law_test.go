@@ -63,7 +63,7 @@ func lawPins(state string) string {
 }
 
 // lawNode is a node whose clock kills the process when it is looked at for the
-// n-th time: that is before and after each deed. Nobody holds the node lock then.
+// n-th time: that is before and after each step. Nobody holds the node lock then.
 func lawNode(folder string, n int) *Host {
 	seen := 0
 	sys := fstest.MapFS{}
@@ -152,10 +152,10 @@ func lawChild(program string) error {
 	switch program {
 	case "epilog":
 		return law.Restore(ctx, l.job, nil)
-	case "sweep":
-		return law.Sweep(ctx, Sweep{})
+	case "cleanup":
+		return law.Cleanup(ctx, Cleanup{})
 	case "boot":
-		return law.Sweep(ctx, Sweep{Boot: true})
+		return law.Cleanup(ctx, Cleanup{Boot: true})
 	}
 	if err := law.State.Make(); err != nil {
 		return err
@@ -457,8 +457,8 @@ func killEach(t *testing.T, program string, least int, kill func(look int) (kill
 	}
 }
 
-// killAnywhere kills a prolog and then an epilog before and after its deeds. Each time the next epilog
-// finishes, and same looks at the node. Each program has that many deeds at least.
+// killAnywhere kills a prolog and then an epilog before and after its steps. Each time the next epilog
+// finishes, and same looks at the node. Each program has that many steps at least.
 func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, least int, same func()) {
 	t.Helper()
 	for _, program := range []string{"prolog", "epilog"} {
@@ -474,7 +474,7 @@ func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, l
 	}
 }
 
-func TestALeaseThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+func TestALeaseThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T) {
 	netnstest.Slow(t)
 	node, state := lawBed(t)
 	before := lawPicture(node)

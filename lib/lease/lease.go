@@ -1,18 +1,18 @@
-// Package lease takes a job's lease of HCAs on a node, and gives it back. The prolog takes, the epilog restores. If one
-// of them did not end as it should, the next run unwinds its lease.
+// Package lease takes a job's lease of HCAs on a node, and returns it. The prolog takes, the epilog restores. If one
+// of them did not end as it should, the next run rolls back its lease.
 //
 // A lease is a directory, jobs/JOBID below the state directory: the journal, the network namespace,
 // the job's device nodes, and env. env is written last and removed first. A lease counts only while env is there.
 //
 // Read take.go and restore.go first. opened.go opens the lease of a job, under the job's lock. leftovers.go ends what
 // earlier runs of a job left, before a prolog takes anything; refuse.go tells a job why it gets nothing. damage.go undoes
-// a lease whose journal does not read, or was removed. wait.go, sweep.go and alive.go handle leases of other jobs;
+// a lease whose journal does not read, or was removed. wait.go, cleanup.go and alive.go handle leases of other jobs;
 // release.go frees quarantined HCAs. Package environment writes what the job reads.
 //
 // A prolog goes through these files: this one, which readies the node; take.go, which asks, claims and fills; pick.go of
 // package host, which chooses HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which
 // orders the steps; inflight.go, which notes and does them; lease.go of package environment, which commits. An epilog
-// goes through restore.go, unwind.go and home.go. Of package step read the kinds that the job has.
+// goes through restore.go, rollback.go and home.go. Of package step read the kinds that the job has.
 package lease
 
 import (
@@ -51,7 +51,7 @@ func (n *Host) begin(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
+// ready says which jobs leave a record of their prolog, before there is anything else, and makes the
 // state directory. The job of the run began at start.
 func (n *Host) ready(start time.Time) error {
 	since := runs.Since(runs.Lasting, start)
@@ -83,7 +83,7 @@ func (n *Host) readyAgain(boot bool) error {
 }
 
 // Close closes the node's own device nodes to everybody but root, if the site wants that. It does nothing after
-// setup --undo, which gives them back to users.
+// setup --undo, which opens them to users again.
 func (n *Host) Close(ctx context.Context) error {
 	return n.withAccess(ctx, func() error {
 		if n.State.IsUndone() {

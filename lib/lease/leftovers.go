@@ -13,7 +13,7 @@ import (
 // hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a claim whose lease
 // somebody removed. In doubt they did.
 func (n *Host) hasLeftovers(id uint32) bool {
-	for _, path := range []string{string(n.State.Lease(id)), n.State.Notice(id), n.State.Sign(id)} {
+	for _, path := range []string{string(n.State.Lease(id)), n.State.Notice(id), n.State.Record(id)} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
@@ -43,15 +43,15 @@ func (n *Host) afterLeftovers(ctx context.Context, j job.Job, take func() error)
 	})
 }
 
-// endLeftovers unwinds the lease that a job has, unless own: then it is this run's. l is nil if there is none.
+// endLeftovers rolls back the lease that a job has, unless own: then it is this run's. l is nil if there is none.
 func (n *Host) endLeftovers(l *Lease, j job.Job) (own bool, err error) {
 	if l != nil && l.World.Dir.Counts() && l.World.Run == j.Run.String() {
 		n.Notice(j.ID, "the lease is there already")
 		return true, nil
 	}
 	if l != nil {
-		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
-		if err := l.Unwind(); err != nil {
+		n.Notice(j.ID, "rolling back what run %s left", l.World.Run)
+		if err := l.Rollback(); err != nil {
 			return false, remains(err)
 		}
 	}

@@ -87,7 +87,7 @@ func forgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 			if rest > 0 {
 				return nil
 			}
-			return l.Unwind()
+			return l.Rollback()
 		}))
 	}
 	return err
@@ -102,8 +102,8 @@ func Lost(h *host.Host) func(table.Claim) bool {
 	}
 	lost := map[run]bool{}
 	for _, dir := range lostLeases(h) {
-		if book, err := journal.Read(dir.Journal()); err == nil {
-			lost[run{book.Header.Job, book.Header.Run}] = true
+		if undoLog, err := journal.Read(dir.Journal()); err == nil {
+			lost[run{undoLog.Header.Job, undoLog.Header.Run}] = true
 		}
 	}
 	return func(c table.Claim) bool { return lost[run{c.Job, c.Run}] }
@@ -124,15 +124,15 @@ func lostLeases(h *host.Host) (list []state.Lease) {
 // withLost calls f with a lease that keepLost has kept, under its job's lock. It does nothing while
 // somebody else has that.
 func withLost(ctx context.Context, h *host.Host, dir state.Lease, f func(*Lease) error) error {
-	book, err := journal.Read(dir.Journal())
+	undoLog, err := journal.Read(dir.Journal())
 	if errors.Is(err, fs.ErrNotExist) {
 		return dir.Remove() // somebody was killed while he removed it, or just now finished
 	}
 	if err != nil {
 		return err
 	}
-	err = ifFree(h, book.Header.Job, func() error {
-		book, err := journal.Open(dir.Journal())
+	err = ifFree(h, undoLog.Header.Job, func() error {
+		undoLog, err := journal.Open(dir.Journal())
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -141,10 +141,10 @@ func withLost(ctx context.Context, h *host.Host, dir state.Lease, f func(*Lease)
 		}
 		ns, err := netns.Current()
 		if err != nil {
-			book.Close()
+			undoLog.Close()
 			return err
 		}
-		l := enter(ctx, h, dir, book, ns)
+		l := enter(ctx, h, dir, undoLog, ns)
 		l.unused = true // an HCA that comes back counts from nothing
 		defer l.Close()
 		return f(l)
@@ -155,7 +155,7 @@ func withLost(ctx context.Context, h *host.Host, dir state.Lease, f func(*Lease)
 	return err
 }
 
-// restoreLost unwinds the rest of a lease, if all is back that the node lost of it.
+// restoreLost rolls back the rest of a lease, if all is back that the node lost of it.
 func (l *Lease) restoreLost(again bool) error {
 	if !again && !l.waits() {
 		return nil
@@ -167,7 +167,7 @@ func (l *Lease) restoreLost(again bool) error {
 	if end, bounded := l.World.Context.Deadline(); bounded {
 		l.Until = time.Now().Add(time.Until(end) / 2) // the rest is the caller's own
 	}
-	err := l.Unwind()
+	err := l.Rollback()
 	if errors.Is(err, ErrLost) {
 		return nil // it went again, and that was said
 	}
@@ -207,7 +207,7 @@ func (l *Lease) isBack(notes []Note) bool {
 }
 
 // pieceOf returns the piece of an HCA that a step is about.
-func pieceOf(s world.Deed) world.Piece {
+func pieceOf(s world.Action) world.Piece {
 	switch s := s.(type) {
 	case *step.Link:
 		return world.Piece{HCA: s.Of, Interface: s.Interface}

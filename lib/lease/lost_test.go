@@ -51,7 +51,7 @@ func TestAnHCAThatTheNodeLostIsQuarantinedUntilItIsBack(t *testing.T) {
 			t.Errorf("of the lost one's lease the claims are %+v", claims)
 		}
 		rail0.run(t, node, state, "prolog", never) // the other HCA is free
-		for _, program := range []string{"sweep", "epilog"} {
+		for _, program := range []string{"cleanup", "epilog"} {
 			if out := l.says(t, node, state, program); out != "" || !quarantined(t, state, "hca1") {
 				t.Errorf("it is not back, and the %s says %q", program, out)
 			}
@@ -59,8 +59,8 @@ func TestAnHCAThatTheNodeLostIsQuarantinedUntilItIsBack(t *testing.T) {
 		rail0.run(t, node, state, "epilog", never)
 		node.Run(again)
 		t.Setenv("GRESNET_LAW_LOST", "")
-		if out := l.says(t, node, state, "sweep"); out != "" {
-			t.Errorf("a sweep says %q", out)
+		if out := l.says(t, node, state, "cleanup"); out != "" {
+			t.Errorf("a cleanup says %q", out)
 		}
 		lawSame(t, node, state, before)
 	}
@@ -101,8 +101,8 @@ func TestNoKillLosesTheSettingsOfAnHCAThatTheNodeLost(t *testing.T) {
 		}
 		node.Run(again)
 		t.Setenv("GRESNET_LAW_LOST", "")
-		killed = rail1.run(t, node, state, "sweep", n)
-		rail1.run(t, node, state, "sweep", never)
+		killed = rail1.run(t, node, state, "cleanup", n)
+		rail1.run(t, node, state, "cleanup", never)
 		lawSame(t, node, state, before)
 		if left, err := os.ReadDir(state + "/lost"); err != nil || len(left) > 0 {
 			t.Fatalf("after a kill at moment %d there is still: %v, %v", n, left, err)
@@ -127,12 +127,12 @@ func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 	later.run(t, node, state, "prolog", never)
 	node.Run(again)
 	t.Setenv("GRESNET_LAW_LOST", "")
-	rail0.run(t, node, state, "sweep", never)
+	rail0.run(t, node, state, "cleanup", never)
 	if !slices.ContainsFunc(held(t, state), func(c table.Claim) bool { return c.HCA.PCI == "hca0" && c.Job == later.job && !c.Doubt }) {
 		t.Errorf("the later job lives, and the claims are %+v", held(t, state))
 	}
 	later.run(t, node, state, "epilog", never)
-	rail0.run(t, node, state, "sweep", never)
+	rail0.run(t, node, state, "cleanup", never)
 	lawSame(t, node, state, before)
 }
 
@@ -148,7 +148,7 @@ func TestAnHCAThatComesBackFreesNoOtherLostOneOfTheSameNumber(t *testing.T) {
 		t.Setenv("GRESNET_LAW_LOST", "")
 	}
 	node.Run(again)
-	rail0.run(t, node, state, "sweep", never) // hca0 is still lost
+	rail0.run(t, node, state, "cleanup", never) // hca0 is still lost
 	if !quarantined(t, state, "hca0") || quarantined(t, state, "hca1") {
 		t.Errorf("hca0 is lost, and the claims are %+v", held(t, state))
 	}

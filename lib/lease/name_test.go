@@ -2,7 +2,7 @@ package lease
 
 import "testing"
 
-// udev does that to an IPoIB interface that the kernel has made anew, at any time.
+// udev does that to an IPoIB interface that the kernel has made again, at any time.
 func TestAnInterfaceWhoseNameUdevHasMadeAnAlternativeOneHasItsNameInTheJob(t *testing.T) {
 	node, state := lawBed(t)
 	before := lawPicture(node)

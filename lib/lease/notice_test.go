@@ -81,7 +81,7 @@ func TestWhatAnEarlierRunWasToldIsNotSaidToTheNext(t *testing.T) {
 	}
 }
 
-func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
+func TestACleanupForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 	const gone, fresh, other = 7, 8, 9
 	n, _ := heldNode(t, byPart)
 	n.Log = func(event.Event) {}
@@ -105,7 +105,7 @@ func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 		gone []uint32
 		left []uint32
 	}{{false, []uint32{gone}, []uint32{holderJob, fresh, other}}, {true, []uint32{gone, fresh}, []uint32{holderJob, other}}} {
-		if err := n.Sweep(t.Context(), Sweep{Boot: c.boot}); err != nil {
+		if err := n.Cleanup(t.Context(), Cleanup{Boot: c.boot}); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range c.gone {
@@ -120,7 +120,7 @@ func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 		}
 	}
 	// A job that runs, whose lease somebody removed.
-	n.giveBack(t)
+	n.returnHCA(t)
 	if err := n.forgetGone(true); err != nil || toldTo(t, n, holderJob) == "" {
 		t.Errorf("a job that runs is told nothing: %v", err)
 	}

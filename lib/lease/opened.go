@@ -40,14 +40,14 @@ func remains(err error) error {
 	return fmt.Errorf("%w: %w", ErrRemains, err)
 }
 
-// LateError is the error of an unwinding that only lacked time: the machine is slow, or the kernel waits for a process
+// LateError is the error of a rollback that only lacked time: the machine is slow, or the kernel waits for a process
 // that keeps an HCA. Users can cause both.
 type LateError struct{ Cause error }
 
 func (e LateError) Error() string { return e.Cause.Error() }
 func (e LateError) Unwrap() error { return e.Cause }
 
-// remaining returns the error of an unwinding whose steps failed.
+// remaining returns the error of a rollback whose steps failed.
 func remaining(failed []error) error {
 	err := hint.Join(failed...)
 	if !slices.ContainsFunc(failed, func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) }) {
@@ -61,7 +61,7 @@ type Lease struct {
 	Host    *host.Host
 	World   *world.World
 	Journal *journal.Journal
-	Until   time.Time // when an unwinding must end; zero: UndoTime after it began
+	Until   time.Time // when a rollback must end; zero: UndoTime after it began
 
 	// Complaint is the node's fault by the site's program for the end of a lease.
 	Complaint error
@@ -69,7 +69,7 @@ type Lease struct {
 	notes     notes
 	headless  string            // why the journal's beginning is not known, empty if it is
 	passed    bool              // the journal has notes about HCAs that another lease has by now
-	lost      []string          // pieces of HCAs that the node has lost, as the unwinding found
+	lost      []string          // pieces of HCAs that the node has lost, as the rollback found
 	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
 	unused    bool              // no program of the job has run
 	carried   map[node.ID][]counters.Traffic
@@ -116,12 +116,12 @@ func create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
 		return nil, hint.Join(err, dir.Remove())
 	}
 	header := journal.Header{Job: j.ID, Run: j.Run.String(), Host: ns.String(), Since: proc.SinceBoot(), Undo: h.Config.Deadline.Epilog}
-	book, err := journal.Create(dir.Journal(), header)
+	undoLog, err := journal.Create(dir.Journal(), header)
 	if err != nil {
 		ns.Close()
 		return nil, hint.Join(err, dir.Remove())
 	}
-	return enter(ctx, h, dir, book, ns), nil
+	return enter(ctx, h, dir, undoLog, ns), nil
 }
 
 // withLease calls f with a job's lease, which it opens and closes; l is nil if the job has none. The caller has the
@@ -141,10 +141,10 @@ func withLease(ctx context.Context, h *host.Host, id uint32, f func(l *Lease) er
 // open opens a job's lease, or returns errNone.
 func open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	dir := h.State.Lease(id)
-	book, err := journal.Open(dir.Journal())
+	undoLog, err := journal.Open(dir.Journal())
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && book.Header == (journal.Header{}):
-		return openHeadless(ctx, h, id, book)
+	case errors.Is(err, fs.ErrNotExist), err == nil && undoLog.Header == (journal.Header{}):
+		return openHeadless(ctx, h, id, undoLog)
 	case errors.Is(err, journal.ErrVersion):
 		return nil, foreign(ctx, h, id, err)
 	case err != nil:
@@ -152,25 +152,25 @@ func open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	}
 	ns, err := netns.Current()
 	if err != nil {
-		book.Close()
+		undoLog.Close()
 		return nil, err
 	}
-	if book.Header.Host != "" && book.Header.Host != ns.String() {
-		book.Close()
+	if undoLog.Header.Host != "" && undoLog.Header.Host != ns.String() {
+		undoLog.Close()
 		ns.Close()
 		err := fmt.Errorf("open the lease of job %d: it was taken in another network namespace than this", id)
 		return nil, hint.With(err, "GN217 run it in the node's root network namespace")
 	}
-	return enter(ctx, h, dir, book, ns), nil
+	return enter(ctx, h, dir, undoLog, ns), nil
 }
 
 // openHeadless opens a lease whose journal is gone, or does not say whose lease it is. The node table says what the job
 // has. If that is nothing, openHeadless returns errNone: a prolog that was killed before its first note leaves such a
 // folder, too.
-func openHeadless(ctx context.Context, h *host.Host, id uint32, book *journal.Journal) (*Lease, error) {
+func openHeadless(ctx context.Context, h *host.Host, id uint32, undoLog *journal.Journal) (*Lease, error) {
 	dir, why := h.State.Lease(id), "its first line does not read"
-	if book == nil {
-		book, why = new(journal.Journal), "its journal was removed"
+	if undoLog == nil {
+		undoLog, why = new(journal.Journal), "its journal was removed"
 		if !dir.Exists() {
 			why = "its lease was removed: nobody remembers what its interfaces had"
 		}
@@ -178,19 +178,19 @@ func openHeadless(ctx context.Context, h *host.Host, id uint32, book *journal.Jo
 	t := h.Readable(id)
 	run, has := t.RunOf(id)
 	if !has && !dir.Begun() {
-		book.Close()
+		undoLog.Close()
 		if err := dir.Remove(); err != nil {
 			return nil, remains(err)
 		}
 		return nil, errNone
 	}
-	book.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
+	undoLog.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
 	ns, err := netns.Current()
 	if err != nil {
-		book.Close()
+		undoLog.Close()
 		return nil, err
 	}
-	l := enter(ctx, h, dir, book, ns)
+	l := enter(ctx, h, dir, undoLog, ns)
 	l.headless = why
 	return l, nil
 }
@@ -214,14 +214,14 @@ func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
 }
 
 // enter returns an open lease, whose journal says what the job has.
-func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS) *Lease {
-	job := book.Header.Job
+func enter(ctx context.Context, h *host.Host, dir state.Lease, undoLog *journal.Journal, ns *netns.NS) *Lease {
+	job := undoLog.Header.Job
 	w := h.World(ctx, ns, dir, job)
-	w.CM, w.Run, w.Managers = h.CM, book.Header.Run, world.Managers{Run: h.Run}
+	w.CM, w.Run, w.Managers = h.CM, undoLog.Header.Run, world.Managers{Run: h.Run}
 	w.Warn = func(id node.ID, problem error) {
 		h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
 	}
-	return &Lease{Host: h, Journal: book, World: w}
+	return &Lease{Host: h, Journal: undoLog, World: w}
 }
 
 // Look returns a Look at the node for the lease's job.
@@ -235,7 +235,7 @@ func (l *Lease) Close() {
 	l.Journal.Close()
 }
 
-// UndoTime returns how long an unwinding may take.
+// UndoTime returns how long a rollback may take.
 func (l *Lease) UndoTime() time.Duration {
 	switch {
 	case !l.Until.IsZero():

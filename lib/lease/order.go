@@ -17,11 +17,11 @@ type Note struct {
 }
 
 // decode returns the notes of a journal as steps, and why some of them do not read.
-func decode(book *journal.Journal) (all []Note, why []string) {
-	for _, g := range book.Gaps {
+func decode(undoLog *journal.Journal) (all []Note, why []string) {
+	for _, g := range undoLog.Gaps {
 		why = append(why, g.Why)
 	}
-	for _, n := range book.Notes {
+	for _, n := range undoLog.Notes {
 		s, err := step.Decode(n.Kind, n.Data)
 		if err != nil {
 			why = append(why, fmt.Sprintf("note %d: %v", n.Number, err))
@@ -46,7 +46,7 @@ func sortForUndo(notes []Note) {
 	slices.SortStableFunc(notes, func(a, b Note) int { return rank(a) - rank(b) })
 }
 
-// firstOfRank returns where in an unwinding's order a rank begins.
+// firstOfRank returns where in a rollback's order a rank begins.
 func firstOfRank(notes []Note, rank int) int {
 	first := slices.IndexFunc(notes, func(s Note) bool { return step.Rank(s.Step) >= rank })
 	if first < 0 {

@@ -225,7 +225,7 @@ while True:
 E`))
 }
 
-func TestALeaseWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+func TestALeaseWithAnOverlayThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T) {
 	netnstest.Slow(t)
 	node, _, _, state := overlayBed(t)
 	before := lawPicture(node)

@@ -37,7 +37,7 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 		finished bool   // one that comes after it has nothing to do
 	}{
 		"its epilog":        {func(t *testing.T, n *Host) error { return n.Restore(t.Context(), nextJob, nil) }, removed, true, true},
-		"a sweep":           {func(t *testing.T, n *Host) error { return n.Sweep(t.Context(), Sweep{}) }, removed, true, true},
+		"a cleanup":         {func(t *testing.T, n *Host) error { return n.Cleanup(t.Context(), Cleanup{}) }, removed, true, true},
 		"its prolog, again": {func(t *testing.T, n *Host) error { return takes(t, n, again) }, removed, true, false},
 		"another's prolog":  {func(t *testing.T, n *Host) error { return takes(t, n, other) }, "it is quarantined since job 2: " + lost, false, false},
 	} {

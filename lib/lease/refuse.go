@@ -42,10 +42,10 @@ func tooSlow(j job.Job, err error) *gres.Refusal {
 	}
 }
 
-// stays refuses a job for which an HCA does not come home: any user can keep one in a call, and the machine busy.
+// stays refuses a job for which an HCA does not come back: any user can keep one in a call, and the machine busy.
 func stays(j job.Job, err error) *gres.Refusal {
 	return &gres.Refusal{
 		Reason: gres.TooSlow, Ask: fmt.Sprintf("what job %d is to have", j.ID), Why: "the prolog's time is over: " + err.Error(),
-		Do: "GN872 what is not home is kept from later jobs: gresnet status says why; end the process that keeps it, then run gresnet sweep",
+		Do: "GN872 an HCA that was not returned is kept from later jobs: gresnet status says why; end the process that keeps it, then run gresnet cleanup",
 	}
 }

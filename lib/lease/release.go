@@ -48,7 +48,7 @@ func (n *Host) Release(ctx context.Context, name string) error {
 	return err
 }
 
-// free frees a quarantined HCA. It looks again under the job's lock: meanwhile a sweep may have
+// free frees a quarantined HCA. It looks again under the job's lock: meanwhile a cleanup may have
 // freed the HCA, and the next job claimed it.
 func (n *Host) free(ctx context.Context, c table.Claim) error {
 	err := ifFree(n.Host, c.Job, func() error {
@@ -57,13 +57,13 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 			return err
 		}
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
-			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet status lists the HCAs")
+			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a cleanup or an epilog", c.Name), "GN206 gresnet status lists the HCAs")
 		}
 		return withLease(ctx, n.Host, c.Job, func(l *Lease) error {
 			if l == nil || c.Doubt || c.Run != l.World.Run { // the lease that had it was set aside: one that is there is another run's
 				return n.freeHome(ctx, sameQuarantine(c))
 			}
-			if err := alive(l, Sweep{Jobs: []uint32{c.Job}}); err != nil {
+			if err := alive(l, Cleanup{Jobs: []uint32{c.Job}}); err != nil {
 				return fmt.Errorf("release %s: %w", c.Name, err)
 			}
 			return n.releaseFrom(l, c)
@@ -104,7 +104,7 @@ func (n *Host) quarantined(name string) (table.Claim, error) {
 		return table.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "GN208 say which: "+strings.Join(ids, ", "))
 	case named[0].Quarantined == "":
 		return table.Claim{}, hint.With(fmt.Errorf("release %s: it is not quarantined, job %d has it", name, named[0].Job),
-			fmt.Sprintf("GN209 if that job is gone: gresnet sweep %d", named[0].Job))
+			fmt.Sprintf("GN209 if that job is gone: gresnet cleanup %d", named[0].Job))
 	}
 	return named[0], nil
 }
@@ -136,8 +136,8 @@ func (n *Host) usedNow(t table.Table, name string) error {
 // releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at
 // home.
 func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
-	unwound := l.Unwind()
-	if unwound == nil {
+	rolledBack := l.Rollback()
+	if rolledBack == nil {
 		return nil
 	}
 	if !l.World.Dir.Exists() {
@@ -145,7 +145,7 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 		return n.freeHome(context.WithoutCancel(l.World.Context), sameQuarantine(c))
 	}
 	if _, away := l.World.Away[c.HCA]; !away {
-		return unwound // it is free; others are not
+		return rolledBack // it is free; others are not
 	}
 	reason := l.World.Away[c.HCA]
 	if err := l.giveUp(c.HCA); err != nil {
@@ -153,9 +153,9 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 		return remains(hint.With(err, "GN211 bring it to the root namespace, or reboot the node, which frees everything"))
 	}
 	n.Notice(l.World.Job, "%s is released as it is: %s", c.Name, reason)
-	err := l.Unwind()
+	err := l.Rollback()
 	if _, away := l.World.Away[c.HCA]; err != nil && !away {
-		n.Notice(l.World.Job, "other HCAs of the lease are not home: %s", err)
+		n.Notice(l.World.Job, "other HCAs of the lease were not returned: %s", err)
 		return nil
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// Restore gives the node back the HCAs of a run of a job, or those of the job if run is nil. If there
+// Restore returns to the node the HCAs of a run of a job, or those of the job if run is nil. If there
 // is no lease, Restore succeeds. It leaves a lease of a later run alone.
 //
 // It waits for the lease for half of its time at most: the other half is for undoing.
@@ -28,7 +28,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		return err
 	}
 	if err := n.readTable(id); err != nil {
-		n.Notice(id, "%s", err) // the unwinding does not need the node table
+		n.Notice(id, "%s", err) // the rollback does not need the node table
 	}
 	restoreLost(ctx, n.Host, false)
 	err := underLock(ctx, n.Host, id, func() error {
@@ -56,7 +56,7 @@ func (n *Host) restore(l *Lease, id uint32, run *job.Run, begun time.Time) error
 	// The wait for the lock is a part of the run's time.
 	l.Until = begun.Add(max(n.Config.Deadline.Epilog, l.UndoTime()))
 	known := n.areQuarantined(id)
-	err := l.Unwind()
+	err := l.Rollback()
 	if late := (LateError{}); known && run != nil && errors.As(err, &late) {
 		n.Log(event.Event{Kind: event.Remark, Job: id, Warning: "as before, " + err.Error(), ID: hint.ID(err)})
 		err = nil

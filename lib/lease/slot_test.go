@@ -40,7 +40,7 @@ func lawSlot(l *Lease, job uint32) (s *step.Child, err error) {
 // A job whose HCAs' interfaces begin with this word has none that moves.
 const nothing = "nothing"
 
-func TestAKillBeforeOrAfterAnyDeedLosesNothingOfASlotAndOfThatOfAnotherJob(t *testing.T) {
+func TestAKillBeforeOrAfterAnyStepLosesNothingOfASlotAndOfThatOfAnotherJob(t *testing.T) {
 	netnstest.Slow(t)
 	t.Setenv("GRESNET_LAW_SLOT", "hca0")
 	bed, state := lawBed(t)

@@ -15,18 +15,18 @@ import (
 )
 
 func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
-	book, err := journal.Create(filepath.Join(t.TempDir(), "journal"), journal.Header{Job: 1, Run: "0"})
+	undoLog, err := journal.Create(filepath.Join(t.TempDir(), "journal"), journal.Header{Job: 1, Run: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Lease{Journal: book, Host: &host.Host{Now: time.Now, Log: func(event.Event) {}}, World: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
+	l := &Lease{Journal: undoLog, Host: &host.Host{Now: time.Now, Log: func(event.Event) {}}, World: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
 	all := wholeLease()
 	for i := range all {
 		if err := l.Note(all[i].Step); err != nil {
 			t.Fatal(err)
 		}
 	}
-	book.Close() // from now on nothing can be written
+	undoLog.Close() // from now on nothing can be written
 	for _, s := range all {
 		if s.HCA() == leasetest.A || s.HCA() == leasetest.C {
 			l.markUndone(s)

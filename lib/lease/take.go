@@ -25,7 +25,7 @@ import (
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to none gets no lease. A
-// lease that this run of the job has already stays as it is; Take first unwinds one of an earlier
+// lease that this run of the job has already stays as it is; Take first rolls back one of an earlier
 // run. If the job asked for something wrong, it gets a refused lease, with which its steps fail,
 // and Take returns no error.
 //
@@ -106,7 +106,7 @@ func (n *Host) give(ctx context.Context, j job.Job, e entitlement) error {
 	return nil
 }
 
-// takeWanted takes what a job wants. It waits for HCAs of other jobs as long as these are about to give them back. lacks
+// takeWanted takes what a job wants. It waits for HCAs of other jobs as long as these are about to return them. lacks
 // says which HCAs the job does without because they are not free.
 func (n *Host) takeWanted(ctx context.Context, j job.Job, wants []gres.Want) (lacks []string, err error) {
 	if n.Joined != nil {
@@ -169,7 +169,7 @@ func (n *Host) takeLease(ctx context.Context, j job.Job, wants []gres.Want) (pas
 		return nil, err
 	}
 	if len(p.Entries) == 0 {
-		return p.Passed, l.Unwind() // nothing that the job wants is free
+		return p.Passed, l.Rollback() // nothing that the job wants is free
 	}
 	return p.Passed, t.fill(ctx, p)
 }

@@ -23,7 +23,7 @@ func (l *Lease) beginTraffic(notes []Note) *host.Traffic {
 	return l.Look().BeginTraffic(all)
 }
 
-// tellTraffic tells what an HCA carried when its note is struck. No later unwinding looks at that
+// tellTraffic tells what an HCA carried when its note is struck. No later rollback looks at that
 // note, so each HCA's traffic is told once.
 func (l *Lease) tellTraffic(s Note) {
 	a, is := s.Step.(*step.Access)

@@ -161,7 +161,7 @@ func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
 	})
 }
 
-func TestALeaseWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+func TestALeaseWithAnUplinkThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T) {
 	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)

@@ -46,7 +46,7 @@ func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, taken *gres.Take
 }
 
 // waitForHolder returns nil if a holder does not have its HCA any more, or the HCA is quarantined
-// now. It waits for an epilog that runs, and sweeps a job that is gone. If certain, it also waits
+// now. It waits for an epilog that runs, and cleans up after a job that is gone. If certain, it also waits
 // while a job neither runs nor is gone for sure: the extern step begins a moment after the prolog
 // has ended, and the epilog a moment after the last step.
 func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
@@ -57,10 +57,10 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 			return nil
 		}
 		looked := time.Now()
-		err := n.sweep(ctx, holder, Sweep{inTime: true, hasty: !certain || looked.Sub(free) < poll.Hasty})
+		err := n.cleanup(ctx, holder, Cleanup{inTime: true, hasty: !certain || looked.Sub(free) < poll.Hasty})
 		switch {
 		case err == nil:
-			n.Tell(event.LeaseSwept, holder, "swept: it was gone and held %s", name)
+			n.Tell(event.LeaseCleanedUp, holder, "cleaned up: it was gone and held %s", name)
 			return nil
 		case errors.Is(err, lock.ErrHeld):
 			// This run holds no HCA, so nobody who waits for it can hold that lock.
@@ -77,16 +77,16 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 			doubts++
 			n.rest(ctx, by, poll.Holder.Pause(doubts, 0), time.Since(looked))
 		default:
-			n.Tell(event.LeaseSpared, holder, "not swept: %s", err)
+			n.Tell(event.LeaseSpared, holder, "not cleaned up: %s", err)
 			if !n.holds(holder, by.Entry.HCA.ID) {
-				return nil // the sweep has ended the lease, and found something wrong
+				return nil // the cleanup has ended the lease, and found something wrong
 			}
 			return err
 		}
 	}
 }
 
-// inDoubt tells whether a job that a sweep has spared may still be gone.
+// inDoubt tells whether a job that a cleanup has spared may still be gone.
 func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
 
 // rest waits before the next look at all processes of the node: eight times as long as the last
@@ -110,7 +110,7 @@ func (n *Host) holds(job uint32, id node.ID) bool {
 }
 
 // reclaim gets back the HCAs that a job gets only if they are free: it waits for epilogs that run,
-// and sweeps jobs that are gone. Jobs that live keep theirs, and this job does without.
+// and cleans up after jobs that are gone. Jobs that live keep theirs, and this job does without.
 func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
 	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
 		return nil

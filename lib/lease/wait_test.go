@@ -45,7 +45,7 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	n := On(&host.Host{
 		State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now,
 		Log: func(e event.Event) {
-			log <- strings.TrimSpace(fmt.Sprintf("job %d: %s%s %v", e.Job, e.Deed, e.Notice, e.Err))
+			log <- strings.TrimSpace(fmt.Sprintf("job %d: %s%s %v", e.Job, e.Action, e.Notice, e.Err))
 		},
 	})
 	n.Undo = time.Minute
@@ -75,8 +75,8 @@ func (n *Host) update(t *testing.T, change func(*table.Table)) {
 	}
 }
 
-// giveBack is what the holder's epilog does at its end.
-func (n *Host) giveBack(t *testing.T) {
+// returnHCA is what the holder's epilog does at its end.
+func (n *Host) returnHCA(t *testing.T) {
 	t.Helper()
 	n.update(t, func(now *table.Table) { now.Claims = nil })
 	if err := os.RemoveAll(string(n.State.Lease(holderJob))); err != nil {
@@ -286,7 +286,7 @@ func TestAPrologWaitsForAnEpilogThatRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, log := heldNode(t, toml)
 			epilog, end := takeWhileHeld(t, t.Context(), n, log)
-			n.giveBack(t)
+			n.returnHCA(t)
 			epilog.Close()
 			logged(t, log, end, "job 2: do claim <nil>")
 			var taken *gres.Taken
@@ -308,7 +308,7 @@ func TestWhatTheFirstJobHasAndHoldsNoMoreIsTheNextOnes(t *testing.T) {
 	if err := n.Take(t.Context(), next); errors.As(err, &taken) {
 		t.Errorf("it has claimed, and fails of it: %v", err)
 	}
-	logged(t, log, nil, "job 1: swept: it was gone and held mlx5_0")
+	logged(t, log, nil, "job 1: cleaned up: it was gone and held mlx5_0")
 	logged(t, log, nil, "job 2: do claim <nil>")
 }
 
@@ -360,7 +360,7 @@ func TestAPrologWhoseTimeIsOverRefusesTheJobAndLeavesTheNodeInService(t *testing
 		t.Run(where, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)
 			n.Log = func(event.Event) {}
-			n.giveBack(t)
+			n.returnHCA(t)
 			held, err := busy(n)
 			if err != nil {
 				t.Fatal(err)
@@ -383,7 +383,7 @@ func TestAJobWhoseEarlierRunsHCADoesNotComeHomeIsRefusedAndNeitherProgramFails(t
 	n, _ := heldNode(t, byIndex)
 	var warned string
 	n.Log = func(e event.Event) { warned += e.Warning }
-	n.giveBack(t)
+	n.returnHCA(t)
 	first := job.Job{ID: nextJob, UID: 1000, GID: 1000}
 	l, err := create(t.Context(), n.Host, first)
 	if err != nil {

@@ -276,7 +276,7 @@ func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int, v
 		return
 	}
 	// The first twelve bytes are a queue pair number and a subnet prefix, dealt
-	// again whenever the interface is made anew; the rest is the port's GUID.
+	// again whenever the interface is made again; the rest is the port's GUID.
 	if i.permanent = net.HardwareAddr(mac[12:]).String(); !vf {
 		i.ID.Address = i.permanent
 	}
@@ -323,7 +323,7 @@ func (c *Conn) Move(index, nsfd int, name string, up bool) error {
 	return c.move(index, nsfd, name, up, 0)
 }
 
-// Return is Move for an interface that comes home, and stays down. It has its old index again,
+// Return is Move for an interface that comes back, and stays down. It has its old index again,
 // which others name it by, though the job had that for something else: kernels before 5.13
 // know no such wish. Where another has the index meanwhile, or that is 0, the kernel chooses.
 func (c *Conn) Return(index, nsfd int, name string, old int) error {

@@ -85,7 +85,7 @@ func (c *Conn) awaitName(index int, name string) error {
 		case has.Index == index:
 			return true, c.dropAltName(index, name)
 		case has.ID.Kind == "ipoib" && !has.Up:
-			bound = poll.NewName // the kernel may have made and named it a moment ago, as an HCA with IPoIB came home
+			bound = poll.NewName // the kernel may have made and named it a moment ago, as an HCA with IPoIB came back
 		default:
 			bound = poll.Rename
 		}

@@ -40,7 +40,7 @@ func (c *Conn) refuseMaster(i Described) error {
 
 // refuseMaster says why an interface with a master could not be put back.
 func refuseMaster(name, kind, master string) error {
-	err := fmt.Errorf("%s belongs to %s %s, to which gresnet cannot give it back", name, kind, master)
+	err := fmt.Errorf("%s belongs to %s %s, to which gresnet cannot return it", name, kind, master)
 	if kind == "bond" {
 		return hint.With(err, `GN671 if both slaves are one HCA (RoCE LAG), let one job have it by part = "ipvlan" and count = 1, or several by slots`)
 	}

@@ -30,7 +30,7 @@ func HoldHooks(t *table.Table, s ports.Settings) error {
 // hooksInVain tells whether programs judge although no job needs it any more.
 func hooksInVain(t *table.Table) bool { return len(t.Hooked) > 0 && !t.LeadOut() }
 
-// endHooks gives back what the interfaces had. If it fails, the entries stay in the table, so that the next run
+// endHooks returns what the interfaces had. If it fails, the entries stay in the table, so that the next run
 // tries again: write the table even if endHooks fails.
 func endHooks(w *world.World, t *table.Table) error {
 	if err := w.Ports().Detach(t.Hooked); err != nil {

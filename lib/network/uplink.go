@@ -1,4 +1,4 @@
-// Package network has the deeds that make the job's own network, each with its undo beside it: its
+// Package network has the steps that make the job's own network, each with its undo beside it: its
 // uplink to the management network, and its overlay between its nodes. They are steps of a lease
 // like those in package step, which ranks them all.
 package network
@@ -82,7 +82,7 @@ func (s *Uplink) Do(w *world.World) error {
 }
 
 // FreeUplink frees the address of a job's uplink in the table, when the interface is gone. If no
-// other job has an uplink of the kind, it gives back what the node's interfaces had; what it cannot give back
+// other job has an uplink of the kind, it returns what the node's interfaces had; what it cannot return
 // stays in the table: write the table even if FreeUplink fails.
 func FreeUplink(w *world.World, t *table.Table) error {
 	t.FreeUplink(w.Job, w.Run)

@@ -54,39 +54,39 @@ func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
 // Notice returns the file with what a job is told.
 func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), number(job)) }
 
-// Lent returns the list of the HCAs that jobs have, for other programs. Everybody may read it.
-func (d Dir) Lent() string { return filepath.Join(string(d), "lent") }
+// InUse returns the list of the HCAs that jobs have, for other programs. Everybody may read it.
+func (d Dir) InUse() string { return filepath.Join(string(d), "in-use") }
 
 // Settings returns the note of the sysctls that the kernel makes a new network namespace with.
 func (d Dir) Settings() string { return filepath.Join(string(d), "settings") }
 
-// Signs returns the folder of what prologs and epilogs say of their runs.
-func (d Dir) Signs() string { return filepath.Join(string(d), "runs") }
+// Records returns the folder of what prologs and epilogs say of their runs.
+func (d Dir) Records() string { return filepath.Join(string(d), "runs") }
 
-// Sign returns what a job's prolog said of its run.
-func (d Dir) Sign(job uint32) string { return filepath.Join(d.Signs(), number(job)) }
+// Record returns what a job's prolog said of its run.
+func (d Dir) Record(job uint32) string { return filepath.Join(d.Records(), number(job)) }
 
 // LastProlog returns what the last prolog said of its run.
-func (d Dir) LastProlog() string { return filepath.Join(d.Signs(), "prolog") }
+func (d Dir) LastProlog() string { return filepath.Join(d.Records(), "prolog") }
 
 // LastEpilog returns what the last epilog said of its run.
-func (d Dir) LastEpilog() string { return filepath.Join(d.Signs(), "epilog") }
+func (d Dir) LastEpilog() string { return filepath.Join(d.Records(), "epilog") }
 
 // FailedEpilog returns what the last epilog that failed said of its run.
-func (d Dir) FailedEpilog() string { return filepath.Join(d.Signs(), "failed") }
+func (d Dir) FailedEpilog() string { return filepath.Join(d.Records(), "failed") }
 
-// Expected returns what says that each job's prolog leaves a sign here.
-func (d Dir) Expected() string { return filepath.Join(d.Signs(), "expected") }
+// Expected returns what says that each job's prolog leaves a record here.
+func (d Dir) Expected() string { return filepath.Join(d.Records(), "expected") }
 
-// Missed returns what the SPANK plugin says of a job whose prolog left no sign of success.
-func (d Dir) Missed() string { return filepath.Join(d.Signs(), "missed") }
+// Missed returns what the SPANK plugin says of a job whose prolog left no record of success.
+func (d Dir) Missed() string { return filepath.Join(d.Records(), "missed") }
 
-// MakeSigns makes the folder of signs, which users do not reach.
-func (d Dir) MakeSigns() error {
+// MakeRecords makes the folder of records, which users do not reach.
+func (d Dir) MakeRecords() error {
 	if err := os.MkdirAll(string(d), 0o755); err != nil {
 		return d.Fault(err)
 	}
-	if err := os.Mkdir(d.Signs(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(d.Records(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return d.Fault(err)
 	}
 	return nil
@@ -99,17 +99,17 @@ func (d Dir) MetricsLock() string { return filepath.Join(string(d), "metrics.loc
 func (d Dir) OwedMetrics() string { return filepath.Join(string(d), "metrics") }
 
 // AccessLock returns the lock that holds together what is done to the node's own device nodes and
-// the sign Undone.
+// the mark Undone.
 func (d Dir) AccessLock() string { return filepath.Join(d.Locks(), "access") }
 
-// Undone returns the sign that setup --undo has given device nodes back to users: as long as it is
+// Undone returns the mark that setup --undo has opened device nodes to users again: as long as it is
 // there, no run closes them.
 func (d Dir) Undone() string { return filepath.Join(string(d), "undone") }
 
 // Known returns the folder in which udev's rule finds the HCAs whose device nodes it closes.
 func (d Dir) Known() string { return filepath.Join(string(d), "closed") }
 
-// IsUndone tells whether that sign is there.
+// IsUndone tells whether that mark is there.
 func (d Dir) IsUndone() bool { return isThere(d.Undone()) }
 
 // Lease returns the directory of a job's lease.

@@ -20,7 +20,7 @@ func bootCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
-		Description: `Restores the leases that are left (sweep --boot), sets the RDMA netns mode
+		Description: `Restores the leases that are left (cleanup --boot), sets the RDMA netns mode
 of the configuration, if it has one, splits PFs into VFs, if it has any with
 part = "vf", closes the HCAs' device nodes, if it wants that (gresnet
 close), and makes the placeholders in /var/lib/gresnet/gres that gres.conf
@@ -50,7 +50,7 @@ Example:
 			}
 			cfg, broken := config.Load(c.String("config"), c.IsSet("config"))
 			if broken != nil {
-				cfg = config.Default() // leases are given back all the same,
+				cfg = config.Default() // leases are returned all the same,
 				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
 			return hint.Join(broken, w.OnNode(c, cfg, "boot", func(n *lease.Host) error {

@@ -52,7 +52,7 @@ have an uplink, it sends packets from a namespace like a job's, to see
 whether a firewall of the node drops them; none leaves the node. It prints a
 line for each finding: ok, warning or error, and what to do.
 
---fix first fixes what is safe: it makes the changes that setup would make,
+--fix first corrects what is safe: it makes the changes that setup makes,
 and closes device nodes. Where setup would have to guess, it makes only the
 files in /var/lib/gresnet/gres and enables gresnet.service. It keeps copies,
 and setup --undo restores the files.
@@ -68,7 +68,7 @@ Examples:
 		Flags: []urfave.Flag{
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "fix", Usage: "fix what is safe, then check", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "fix", Usage: "correct what is safe, then check", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would change, and change nothing", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
@@ -136,7 +136,7 @@ func site(w *cli.World, c *urfave.Context) check.Site {
 // look looks at the node as a prolog would meet it.
 func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	s := site(w, c)
-	s.Signs = runs.Look(state.Dir(s.State))
+	s.Records = runs.Look(state.Dir(s.State))
 	s.Config, s.ConfigErr = config.Load(c.String("config"), c.IsSet("config"))
 	if s.ConfigErr != nil {
 		s.Config = config.Default()

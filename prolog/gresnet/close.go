@@ -32,7 +32,7 @@ Example:
 			}
 			n := lease.On(w.Host(c, cfg))
 			if n.State.IsUndone() {
-				return hint.With(errors.New("close device nodes: setup --undo has given them back to users"), "GN437 gresnet setup sets the node up again")
+				return hint.With(errors.New("close device nodes: setup --undo has opened them to users again"), "GN437 gresnet setup sets the node up again")
 			}
 			return n.Close(c.Context)
 		},

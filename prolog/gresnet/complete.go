@@ -85,7 +85,7 @@ func sayArguments(w *cli.World, app *urfave.App, command string, c *urfave.Conte
 	switch command {
 	case "help":
 		sayCommands(w, app)
-	case "status", "sweep":
+	case "status", "cleanup":
 		names = namesIn(filepath.Join(c.String("state"), "jobs"))
 	case "release", "try":
 		names = namesIn("/sys/class/infiniband")

@@ -13,7 +13,7 @@ import (
 	"gresnet/lib/lease"
 )
 
-// fix mends what it need not guess about: setup's files, with setup's copies and undo, and device
+// fix corrects what it need not guess about: setup's files, with setup's copies and undo, and device
 // nodes that are open. With dry it only shows that.
 func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 	if s.ConfigErr != nil || s.InventoryErr != nil {
@@ -27,7 +27,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 		plan.Refusals = append(plan.Refusals, setup.Refusal{Text: err.Error(), Do: cmp.Or(hint.Of(err), "GN321 correct that, then run it again")})
 	} else {
 		site.Network = node.Shared
-		plan = setup.Mend(site, node.Check)
+		plan = setup.Fix(site, node.Check)
 	}
 	open := check.Open(s.Run())
 	for _, r := range plan.Refusals {

@@ -1,5 +1,5 @@
 // Command gresnet is for people, units and rules of udev: it shows what a node's HCAs are at, sets the
-// node up, and mends it. slurmd runs gresnet-prolog and gresnet-epilog instead.
+// node up, and fixes it. slurmd runs gresnet-prolog and gresnet-epilog instead.
 //
 // github.com/urfave/cli is imported as urfave.
 package main
@@ -40,7 +40,7 @@ Begin with:
   gresnet status              who has which HCA`,
 		Commands: []*urfave.Command{
 			statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), explainCommand(w), metricsCommand(w), tryCommand(w), setupCommand(w),
-			sweepCommand(w), releaseCommand(w), closeCommand(w), bootCommand(w),
+			cleanupCommand(w), releaseCommand(w), closeCommand(w), bootCommand(w),
 		},
 	}
 }
@@ -80,4 +80,4 @@ func call(w *cli.World, app *urfave.App) error {
 }
 
 // changing are the commands that change the node.
-var changing = []string{"sweep", "boot", "release", "close", "setup", "try"}
+var changing = []string{"cleanup", "boot", "release", "close", "setup", "try"}

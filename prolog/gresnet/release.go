@@ -19,7 +19,7 @@ func releaseCommand(w *cli.World) *urfave.Command {
 jobs can have it again, as it is. HCA is the name of the RDMA device, its
 node GUID, its PCI address, or its whole identity as status prints it.
 
-Exit status: 0 jobs can have it; 1 nothing was done; 2 it is not home.
+Exit status: 0 jobs can have it; 1 nothing was done; 2 it was not returned.
 
 Example:
   gresnet release mlx5_3`,

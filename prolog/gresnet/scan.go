@@ -21,7 +21,7 @@ func scanCommand(w *cli.World) *urfave.Command {
 		Description: `Shows every HCA of the node with its GRES, also those that jobs have; its
 ports with their network interfaces and character devices; and how near it is
 to each GPU. --toml prints HCAs that a prolog would refuse as comments, such
-as those that the node itself needs. It changes nothing, except that
+as those that are reserved for the host. It changes nothing, except that
 --gres-files makes files.
 
 Examples:

@@ -42,8 +42,8 @@ slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags,
 PropagateResourceLimitsExcept=MEMLOCK), plugstack.conf and cgroup.conf, with
 the files that they include, LimitMEMLOCK of slurmd's unit, and
 gresnet.service, which it enables. Without source scontrol Slurm counts no
-NICs, and gets none. If the node itself needs an HCA, it lists
-the others in gresnet.toml. A second run changes nothing.
+NICs, and gets none. If an HCA is reserved for the host, it
+lists the others in gresnet.toml. A second run changes nothing.
 
 It prints the lines that the controller's slurm.conf needs, too, and lines
 for files that other hosts have, by NFS or links, which it does not change.
@@ -122,7 +122,7 @@ func oneAtATime(c *urfave.Context, f func() error) error {
 }
 
 func setupNode(w *cli.World, c *urfave.Context, cfg config.Config) setup.Node {
-	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}, Signs: &setup.Signs{State: state.Dir(c.String("state")), Gres: source.Asked(cfg)}}
+	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}, Records: &setup.Records{State: state.Dir(c.String("state")), Gres: source.Asked(cfg)}}
 }
 
 // devices are the node's own device nodes of HCAs.
@@ -134,8 +134,8 @@ type devices struct {
 func (d devices) Idle() error                       { return d.host.Idle(d.ctx) }
 func (d devices) Picture() (devnode.Picture, error) { return d.host.Picture() }
 func (d devices) Redo() error                       { return d.host.Redo() }
-func (d devices) GiveBack(had devnode.Picture) error {
-	return d.host.GiveBack(d.ctx, had, func(nodes []string) (bool, error) { return applyRules(d.ctx, nodes) })
+func (d devices) Reopen(had devnode.Picture) error {
+	return d.host.Reopen(d.ctx, had, func(nodes []string) (bool, error) { return applyRules(d.ctx, nodes) })
 }
 
 // applyRules has udev apply the site's rules to device nodes, as when they come. It returns false
@@ -238,7 +238,7 @@ next:
 
 // siteOf looks at the node: what it has, and what gresnet.toml says of it.
 func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
-	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Signs: runs.Look(state.Dir(c.String("state")))}
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Records: runs.Look(state.Dir(c.String("state")))}
 	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
 	if err := hint.Join(err, drift); err != nil {
 		return s, err
@@ -279,7 +279,7 @@ func modeLeft(before, after string) string {
 	return "note: the RDMA netns mode is exclusive until a reboot\n"
 }
 
-// undoSetup gives the files back, and prints what a person must do to those that it leaves.
+// undoSetup restores the files, and prints what a person must do to those that it leaves.
 func undoSetup(w *cli.World, node setup.Node, toml string, restart bool) error {
 	undone, left, err := node.Undo(len(slurm.Daemons(os.DirFS("/"))) > 0)
 	for _, file := range undone {

@@ -23,7 +23,7 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-metrics.txt": {"metrics", "--help"},
 		"help-setup.txt":   {"setup", "--help"},
 		"help-close.txt":   {"close", "--help"},
-		"help-sweep.txt":   {"sweep", "--help"},
+		"help-cleanup.txt": {"cleanup", "--help"},
 		"help-boot.txt":    {"boot", "--help"},
 		"help-release.txt": {"release", "--help"},
 		"help-try.txt":     {"try", "--help"},

@@ -25,8 +25,8 @@ interface, addresses, GIDs, carrier, who can open the device nodes, what
 the kernel's verbs say), has gresnet-epilog restore it, and compares the
 node with its former state. It needs no Slurm and no setup; the node must be
 drained or idle. The programs are those beside this one, else the
-package's. It refuses what a prolog refuses, such as an HCA that the
-node itself needs. HCA is its name, node GUID or PCI address; without any,
+package's. It refuses what a prolog refuses, such as an HCA that is reserved
+for the host. HCA is its name, node GUID or PCI address; without any,
 it tries all that jobs can have.
 
 With --peer HOST each HCA also sends to that host from inside, by perftest.

@@ -15,7 +15,7 @@ import (
 	"gresnet/test/seed"
 )
 
-// said runs an application with commands status and sweep, and returns what it says, exit code first.
+// said runs an application with commands status and cleanup, and returns what it says, exit code first.
 func said(args ...string) string {
 	var out, problems strings.Builder
 	w := &cli.World{Args: append([]string{"gresnet-x"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems}
@@ -25,7 +25,7 @@ func said(args ...string) string {
 	}
 	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}, &urfave.UintFlag{Name: "count"}}
 	code := w.Run("gresnet-x", func() error {
-		return call(w, &urfave.App{Name: "gresnet-x", Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}, {Name: "close", Action: alone}}})
+		return call(w, &urfave.App{Name: "gresnet-x", Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "cleanup", Action: tell}, {Name: "close", Action: alone}}})
 	})
 	return fmt.Sprint(code, " ", out.String(), problems.String())
 }
@@ -53,20 +53,20 @@ func TestFlagsCanBeGivenInAnyOrderBeforeArguments(t *testing.T) {
 
 func TestWhatIsMistypedIsNamedAndNothingIsSuggestedThatMayChangeTheNode(t *testing.T) {
 	for args, want := range map[string][2]string{
-		"foo":               {`unknown command "foo"`, "see gresnet-x --help"},
-		"swep 7":            {`unknown command "swep"`, "see gresnet-x --help"},
-		"-x":                {"flag provided but not defined: -x", "see gresnet-x --help"},
-		"status --jsn":      {"flag provided but not defined: -jsn", "see gresnet-x status --help"},
-		"--stat /s":         {"flag provided but not defined: -stat", "see gresnet-x --help"},
-		"status --dir":      {"flag needs an argument: -dir", "see gresnet-x status --help"},
-		"--config":          {"flag needs an argument: -config", "see gresnet-x --help"},
-		"status --count -1": {`invalid value "-1" for flag -count: parse error`, "see gresnet-x status --help"},
-		"help statis":       {`unknown command "statis"`, "see gresnet-x --help"},
-		"help status sweep": {"help is of one command: status sweep", "see gresnet-x --help"},
-		"close it":          {`gresnet-x close takes no arguments: "it"`, "see gresnet-x close --help"},
-		"--state /s":        {"a command is missing", "see gresnet-x --help"},
-		"--":                {"a command is missing", "see gresnet-x --help"},
-		"version 7":         {`gresnet-x version takes no arguments: "7"`, "see gresnet-x version --help"},
+		"foo":                 {`unknown command "foo"`, "see gresnet-x --help"},
+		"swep 7":              {`unknown command "swep"`, "see gresnet-x --help"},
+		"-x":                  {"flag provided but not defined: -x", "see gresnet-x --help"},
+		"status --jsn":        {"flag provided but not defined: -jsn", "see gresnet-x status --help"},
+		"--stat /s":           {"flag provided but not defined: -stat", "see gresnet-x --help"},
+		"status --dir":        {"flag needs an argument: -dir", "see gresnet-x status --help"},
+		"--config":            {"flag needs an argument: -config", "see gresnet-x --help"},
+		"status --count -1":   {`invalid value "-1" for flag -count: parse error`, "see gresnet-x status --help"},
+		"help statis":         {`unknown command "statis"`, "see gresnet-x --help"},
+		"help status cleanup": {"help is of one command: status cleanup", "see gresnet-x --help"},
+		"close it":            {`gresnet-x close takes no arguments: "it"`, "see gresnet-x close --help"},
+		"--state /s":          {"a command is missing", "see gresnet-x --help"},
+		"--":                  {"a command is missing", "see gresnet-x --help"},
+		"version 7":           {`gresnet-x version takes no arguments: "7"`, "see gresnet-x version --help"},
 	} {
 		got := said(strings.Fields(args)...)
 		if !strings.HasPrefix(got, "1 gresnet-x: "+want[0]) || !strings.HasSuffix(got, "gresnet-x: hint: "+want[1]+"\n") {
@@ -87,7 +87,7 @@ func TestHelpAndVersionAreCommands(t *testing.T) {
 func TestTheJournalHasTheProblemsOfCommandsThatChangeTheNodeAlone(t *testing.T) {
 	wrong := func(*urfave.Context) error { return errors.New("no") }
 	for args, want := range map[string]int{
-		"sweep": 1, "--trace sweep": 1, "status": 0, "stauts": 0, "sweep --nonsense": 0, "--nonsense": 0, "--trace": 0,
+		"cleanup": 1, "--trace cleanup": 1, "status": 0, "stauts": 0, "cleanup --nonsense": 0, "--nonsense": 0, "--trace": 0,
 	} {
 		lines := 0
 		w := &cli.World{
@@ -95,7 +95,7 @@ func TestTheJournalHasTheProblemsOfCommandsThatChangeTheNodeAlone(t *testing.T) 
 			Send: func(string, journal.Priority, map[string]string) error { lines++; return nil },
 		}
 		code := w.Run("gresnet-x", func() error {
-			return call(w, &urfave.App{Name: "gresnet-x", Commands: []*urfave.Command{{Name: "status", Action: wrong}, {Name: "sweep", Action: wrong}}})
+			return call(w, &urfave.App{Name: "gresnet-x", Commands: []*urfave.Command{{Name: "status", Action: wrong}, {Name: "cleanup", Action: wrong}}})
 		})
 		if code != cli.Undone || lines != want {
 			t.Errorf("%q: exit %d, the journal has %d lines, wanted %d", args, code, lines, want)

@@ -411,29 +411,29 @@ static void others_note(void) { note(); must(!rename(STATE "/notes/4711", STATE 
 
 /* What a prolog left of its run for a job that has no lease. */
 static void runs(void) { no_lease(); must(!mkdir(STATE "/runs", 0700), "runs"); }
-static void sign(const char *name, const char *text) { must(!symlink(text, name), name); }
-static void only_signs(void) { runs(); }
-static void expect(const char *gres) { runs(); sign(STATE "/runs/expected", gres); }
+static void record(const char *name, const char *text) { must(!symlink(text, name), name); }
+static void only_records(void) { runs(); }
+static void expect(const char *gres) { runs(); record(STATE "/runs/expected", gres); }
 static void expect_nic(void) { expect("hca,nic"); }
 static void expect_all(void) { expect("*"); }
 static void expect_file(void) { runs(); write_bytes(STATE "/runs/expected", "", 0); }
-static void set_up(const char *gres) { must(!mkdir("/run/gresnet-setup", 0700), "setup"); sign("/run/gresnet-setup/expected", gres); }
+static void set_up(const char *gres) { must(!mkdir("/run/gresnet-setup", 0700), "setup"); record("/run/gresnet-setup/expected", gres); }
 static void set_up_and_no_state(void) { no_state(); set_up("hca"); }
-static void set_up_and_folders(void) { only_signs(); set_up("gpu,hca"); }
+static void set_up_and_folders(void) { only_records(); set_up("gpu,hca"); }
 static void set_up_and_expected(void) { expect_nic(); set_up("*"); }
-static void fine(void) { expect_all(); sign(STATE "/runs/4711", "exit=0 lease=no job=4711 run=2 by=slurmd"); }
-static void lost(void) { expect_all(); sign(STATE "/runs/4711", "exit=0 lease=yes job=4711 run=2 by=slurmd"); }
+static void fine(void) { expect_all(); record(STATE "/runs/4711", "exit=0 lease=no job=4711 run=2 by=slurmd"); }
+static void lost(void) { expect_all(); record(STATE "/runs/4711", "exit=0 lease=yes job=4711 run=2 by=slurmd"); }
 static void swallowed(void)
 {
 	expect_all();
-	sign(STATE "/runs/4711", "exit=1 lease=no job=4711 run=2 by=slurmd:/etc/slurm/prolog.sh why=read \t gresnet.toml: line 3 [GN001]");
+	record(STATE "/runs/4711", "exit=1 lease=no job=4711 run=2 by=slurmd:/etc/slurm/prolog.sh why=read \t gresnet.toml: line 3 [GN001]");
 }
-static void swallowed_full(void) { expect_all(); sign(STATE "/runs/4711", "exit=2 lease=no job=4711 run=2 by=other:bash"); }
-static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs"); sign(STATE "/runs/4711", "exit=1 lease=no why=no"); }
+static void swallowed_full(void) { expect_all(); record(STATE "/runs/4711", "exit=2 lease=no job=4711 run=2 by=other:bash"); }
+static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs"); record(STATE "/runs/4711", "exit=1 lease=no why=no"); }
 /* A lease vanishes: it is the name that counts. What is mounted in it would keep its old one. */
 static void unmounted(void) { must(!umount(LEASE "/dev") && !umount(LEASE "/netns"), "unmount"); }
 static void vanish(void) { must(!rename(LEASE, STATE "/jobs/4712"), LEASE); }
-static void vanish_with_signs(void) { must(!rename(STATE, "/run/elsewhere"), STATE); }
+static void vanish_with_records(void) { must(!rename(STATE, "/run/elsewhere"), STATE); }
 static void vanish_trusted(void) { vanish(); must(!chmod(STATE "/jobs/4712", 0755), "4712"); }
 static void marked(void) { unmounted(); write_bytes(LEASE "/extern", "", 0); }
 static void world_lease(void) { unmounted(); must(!chmod(LEASE, 0777), LEASE); }
@@ -567,7 +567,7 @@ static void forgotten(void)
 	check_env("GRESNET_GAVE_NCCL_SOCKET_IFNAME", NULL);
 	check_env("GRESNET_GAVE_UCX_TLS", NULL);
 }
-static void given_anew(void)
+static void given_again(void)
 {
 	forgotten();
 	check_env("NCCL_IB_HCA", "=mlx5_1:1");
@@ -838,7 +838,7 @@ static const struct row rows[] = {
 	{"/sys read-only", INSIDE, NULL, .spoil = read_only_sys, .then = superblock_writable},
 	{"/sys no longer read-only", INSIDE, NULL, .spoil = usual_sys},
 	{"what the user has set", INSIDE, NULL, HEAD NETNS EXPORTS, .task = user_has_set, .then = users_stay},
-	{"what a plugin gave elsewhere", INSIDE, NULL, HEAD NETNS EXPORTS, .task = given_elsewhere, .then = given_anew},
+	{"what a plugin gave elsewhere", INSIDE, NULL, HEAD NETNS EXPORTS, .task = given_elsewhere, .then = given_again},
 	{"what a plugin gave elsewhere, no lease", OUTSIDE, NULL, .spoil = no_lease, .task = given_elsewhere,
 	 .then = not_given},
 	{"what a plugin gave elsewhere, batch step", OUTSIDE, NULL, .task = given_to_batch, .then = not_given},
@@ -873,40 +873,40 @@ static const struct row rows[] = {
 	{"batch step, no notice", OUTSIDE, NULL, .task = batch_step, .then = not_told, .argument = notice_off},
 	{"batch step, no lease", OUTSIDE, NULL, .spoil = no_lease, .task = batch_step, .then = not_told},
 	{"step is not told", INSIDE, NULL, .then = not_told},
-	{"no sign, and slurmctld does not answer", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .then = missed},
-	{"no sign, and a NIC", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = has_nic, .then = missed},
-	{"no sign, and a NIC, second task", SHUT_IN, NULL, .spoil = expect_nic, .task = second_nic},
-	{"no sign, and a NIC without a file", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = has_counted_nic},
-	{"no sign, and a NIC, batch step", OUTSIDE, NULL, .spoil = expect_nic, .task = batch_nic, .then = missed},
-	{"no sign, and a NIC, batch step inside", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = batch_nic, .argument = batch_enters},
-	{"no sign, and GPUs alone", OUTSIDE, NULL, .spoil = expect_nic, .task = has_gpus, .then = not_missed},
-	{"no sign, and no GRES that is meant", OUTSIDE, NULL, .spoil = expect_nic, .task = has_none, .then = not_missed},
-	{"no sign, where all jobs leave one", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all, .task = has_none, .then = missed},
-	{"no sign, of a job that is older than signs", OUTSIDE, NULL, .spoil = expect_all, .task = began_before, .then = not_missed},
-	{"no sign, of a job that is canceled", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .task = is_canceled, .then = missed},
-	{"no sign, of a canceled job that is older than signs", OUTSIDE, NULL, .spoil = expect_nic, .task = canceled_before, .then = not_missed},
-	{"no sign, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_signs, .task = has_nic, .then = not_asked},
-	{"no sign, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},
-	{"no sign, and a list that does not read", SHUT_IN, "nobody can read whether it had to", .spoil = expect_file, .task = has_gpus, .then = not_asked},
-	{"no sign, and nothing has run since the boot, setup has said which", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_no_state, .task = has_hca},
-	{"no sign, and nothing has run since the boot, setup has said others", OUTSIDE, NULL, .spoil = set_up_and_no_state, .task = has_nic},
-	{"no sign, and no prolog since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_folders, .task = has_hca, .then = missed},
-	{"no sign, and a prolog since the boot has said others than setup", OUTSIDE, NULL, .spoil = set_up_and_expected, .task = has_gpus},
-	{"no sign, --gresnet=none", WITHOUT, NULL, .spoil = expect_nic, .task = has_nic, .argument = allow_none, .option = "none"},
-	{"a sign of success", OUTSIDE, NULL, .spoil = fine, .task = has_nic, .then = not_asked},
-	{"a sign of success, and no lease any more", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = lost, .then = not_asked},
-	{"a sign of failure", SHUT_IN, "gresnet-prolog failed, and /etc/slurm/prolog.sh went on: read ? gresnet.toml: line 3 [GN001]; hint", .spoil = swallowed, .then = missed},
-	{"a sign of failure without its reason", SHUT_IN, "gresnet-prolog failed, and its caller went on: slurmd's log", .spoil = swallowed_full, .then = missed},
-	{"a sign of failure beside a lease", INSIDE, NULL, .spoil = held_and_swallowed, .then = not_asked},
+	{"no record, and slurmctld does not answer", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .then = missed},
+	{"no record, and a NIC", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = has_nic, .then = missed},
+	{"no record, and a NIC, second task", SHUT_IN, NULL, .spoil = expect_nic, .task = second_nic},
+	{"no record, and a NIC without a file", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = has_counted_nic},
+	{"no record, and a NIC, batch step", OUTSIDE, NULL, .spoil = expect_nic, .task = batch_nic, .then = missed},
+	{"no record, and a NIC, batch step inside", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = batch_nic, .argument = batch_enters},
+	{"no record, and GPUs alone", OUTSIDE, NULL, .spoil = expect_nic, .task = has_gpus, .then = not_missed},
+	{"no record, and no GRES that is meant", OUTSIDE, NULL, .spoil = expect_nic, .task = has_none, .then = not_missed},
+	{"no record, where all jobs leave one", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all, .task = has_none, .then = missed},
+	{"no record, of a job that is older than records", OUTSIDE, NULL, .spoil = expect_all, .task = began_before, .then = not_missed},
+	{"no record, of a job that is canceled", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .task = is_canceled, .then = missed},
+	{"no record, of a canceled job that is older than records", OUTSIDE, NULL, .spoil = expect_nic, .task = canceled_before, .then = not_missed},
+	{"no record, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_records, .task = has_nic, .then = not_asked},
+	{"no record, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},
+	{"no record, and a list that does not read", SHUT_IN, "nobody can read whether it had to", .spoil = expect_file, .task = has_gpus, .then = not_asked},
+	{"no record, and nothing has run since the boot, setup has said which", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_no_state, .task = has_hca},
+	{"no record, and nothing has run since the boot, setup has said others", OUTSIDE, NULL, .spoil = set_up_and_no_state, .task = has_nic},
+	{"no record, and no prolog since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_folders, .task = has_hca, .then = missed},
+	{"no record, and a prolog since the boot has said others than setup", OUTSIDE, NULL, .spoil = set_up_and_expected, .task = has_gpus},
+	{"no record, --gresnet=none", WITHOUT, NULL, .spoil = expect_nic, .task = has_nic, .argument = allow_none, .option = "none"},
+	{"a record of success", OUTSIDE, NULL, .spoil = fine, .task = has_nic, .then = not_asked},
+	{"a record of success, and no lease any more", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = lost, .then = not_asked},
+	{"a record of failure", SHUT_IN, "gresnet-prolog failed, and /etc/slurm/prolog.sh went on: read ? gresnet.toml: line 3 [GN001]; hint", .spoil = swallowed, .then = missed},
+	{"a record of failure without its reason", SHUT_IN, "gresnet-prolog failed, and its caller went on: slurmd's log", .spoil = swallowed_full, .then = missed},
+	{"a record of failure beside a lease", INSIDE, NULL, .spoil = held_and_swallowed, .then = not_asked},
 	{"a lease that vanishes after the step has begun", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .meanwhile = vanish, .then = not_asked},
 	{"a lease that vanishes, second task", SHUT_IN, NULL, .spoil = unmounted, .task = second_task, .meanwhile = vanish},
 	{"a marked lease that vanishes", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = marked, .meanwhile = vanish, .then = not_asked},
-	{"a lease that vanishes with the state directory", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .meanwhile = vanish_with_signs},
+	{"a lease that vanishes with the state directory", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .meanwhile = vanish_with_records},
 	{"a lease that cannot be trusted, and vanishes", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = world_lease, .meanwhile = vanish_trusted},
 	{"a lease that vanishes, batch step", OUTSIDE, NULL, .spoil = unmounted, .task = batch_step, .meanwhile = vanish, .then = not_told},
 	{"a lease that vanishes, batch step inside", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .task = batch_step, .meanwhile = vanish, .argument = batch_enters},
 	{"a lease that vanishes, --gresnet=none", WITHOUT, NULL, .spoil = unmounted, .meanwhile = vanish, .argument = allow_none, .option = "none"},
-	{"signs that all can write", SHUT_IN, "cannot be trusted", .spoil = world_runs},
+	{"records that all can write", SHUT_IN, "cannot be trusted", .spoil = world_runs},
 	{"fewer HCAs", INSIDE, NULL, .spoil = note, .then = noted},
 	{"fewer HCAs, second task", INSIDE, NULL, .spoil = note, .task = second_task, .then = not_told},
 	{"fewer HCAs, no lease", OUTSIDE, NULL, .spoil = note_alone, .then = noted},

@@ -1,5 +1,5 @@
 /* The PMIx relay's tests. A process is slurmstepd, a child of it the task, and
- * another the server, which gives back what it gets. */
+ * another the server, which returns what it gets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

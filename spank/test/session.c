@@ -48,10 +48,10 @@ static void no_lease(void)
 	must(!unlink(LEASE "/env") && !unlink(LEASE "/netns") && !rmdir(LEASE "/dev") && !rmdir(LEASE), "remove");
 }
 static void runs(void) { no_lease(); must(!mkdir(STATE "/runs", 0700), "runs"); }
-static void sign(const char *text) { runs(); must(!symlink(text, STATE "/runs/4711"), "sign"); }
-static void fine(void) { sign("exit=0 lease=no job=4711 run=2 by=slurmd"); }
-static void lost(void) { sign("exit=0 lease=yes job=4711 run=2 by=slurmd"); }
-static void swallowed(void) { sign("exit=1 lease=no job=4711 run=2 by=slurmd:/etc/slurm/prolog.sh why=no space"); }
+static void record(const char *text) { runs(); must(!symlink(text, STATE "/runs/4711"), "record"); }
+static void fine(void) { record("exit=0 lease=no job=4711 run=2 by=slurmd"); }
+static void lost(void) { record("exit=0 lease=yes job=4711 run=2 by=slurmd"); }
+static void swallowed(void) { record("exit=1 lease=no job=4711 run=2 by=slurmd:/etc/slurm/prolog.sh why=no space"); }
 static void world_runs(void) { fine(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void no_netns(void) { must(!umount(LEASE "/netns") && !unlink(LEASE "/netns"), "netns"); }
 static void bare_devices(void) { must(!umount(LEASE "/dev"), "dev"); }
@@ -137,7 +137,7 @@ static const struct row rows[] = {
 	{"session: a job whose lease is gone", PAM_SESSION_ERR, OUTSIDE, "the lease that gresnet-prolog took is gone", .spoil = lost},
 	{"session: a job whose prolog failed unseen", PAM_SESSION_ERR, OUTSIDE, "gresnet-prolog failed, and /etc/slurm/prolog.sh went on: no space",
 	 .spoil = swallowed},
-	{"session: signs that all can write", PAM_SESSION_ERR, OUTSIDE, "runs can be written by others than root", .spoil = world_runs},
+	{"session: records that all can write", PAM_SESSION_ERR, OUTSIDE, "runs can be written by others than root", .spoil = world_runs},
 
 	{"session: SLURM_JOB_ID says another", PAM_SESSION_ERR, OUTSIDE, "in a cgroup of job 4711, and SLURM_JOB_ID says job 4712",
 	 .said = "4712"},

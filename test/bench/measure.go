@@ -175,7 +175,7 @@ func (s samples) add(tool, way string, took time.Duration) {
 	s[key] = append(s[key], float64(took.Microseconds())/1000)
 }
 
-// round takes a case's HCAs into jobs and gives them back. Of a tool that is known not to give all back it returns
+// round takes a case's HCAs into jobs and returns them. Of a tool that is known not to return all it returns
 // what is lost.
 func (t tool) round(c testCase, list []hca, s samples, check bool, same *string) (lost []string, err error) {
 	if err := t.before(c, list); err != nil {
@@ -237,7 +237,7 @@ func (t tool) round(c testCase, list []hca, s samples, check bool, same *string)
 	if err := t.after(list); err != nil {
 		return nil, err
 	}
-	// udev opens what came home; so does each of the tools that does not wait for it.
+	// udev opens what came back; so does each of the tools that does not wait for it.
 	if err := shell("chmod 600 /dev/infiniband/u*[0-9] 2>/dev/null || true"); err != nil {
 		return nil, err
 	}

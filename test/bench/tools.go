@@ -19,7 +19,7 @@ type tool struct {
 	parallel bool // the jobs of a case are at once, not one after another
 	other    bool // it takes part in some rounds only
 	weigh    bool // how much memory its programs have is of interest
-	lossy    bool // it does not give all back
+	lossy    bool // it does not return all
 	// before is what it needs and is not measured for.
 	before func(c testCase, list []hca) error
 	// in and out are the programs that one job takes, one after another.

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// out gives the node back what the job has.
+// out returns to the node what the job has.
 func out(it input) error {
 	host, job, home, err := enter(it.netns)
 	if err != nil {

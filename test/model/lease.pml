@@ -1,13 +1,13 @@
-/* How leases are taken and given back: a model for spin. README.md says what it covers, what it
- * leaves out, and what each law is good for.
+/* How leases are taken and returned: a model for spin. README.md says what it covers, what it
+ * leaves out, and what each invariant is good for.
  *
  * The runs of two jobs go through their prologs, steps and epilogs on one node, while a person or
- * a timer sweeps and releases. Each program can be killed at each K. A mover can outlive the
+ * a timer cleans up and releases. Each program can be killed at each K. A mover can outlive the
  * program that started it. In the end nobody is killed any more and the epilog of each job runs
  * once again: then each HCA must be home and free, or quarantined if its move has not ended.
  *
  * "func:" names a function that the code after it stands for; a test fails if it is gone. Each
- * WITHOUT_... leaves one law out, and spin must find a fault then.
+ * WITHOUT_... leaves one invariant out, and spin must find a fault then.
  */
 #ifndef HCAS
 #define HCAS 1
@@ -21,8 +21,8 @@
 #ifndef OTHERS
 #define OTHERS 1      /* runs of job 1 */
 #endif
-#ifndef SWEEPS
-#define SWEEPS 0
+#ifndef CLEANUPS
+#define CLEANUPS 0
 #endif
 #ifndef RELEASES
 #define RELEASES 0
@@ -45,7 +45,7 @@
 
 #define PROLOG 1
 #define EPILOG 2
-#define SWEEP 3
+#define CLEANUP 3
 #define RELEASE 4
 
 #define HOME 0        /* where an HCA is; else its job + 1, whose namespace has it */
@@ -182,7 +182,7 @@ proctype Program(byte role; byte j; byte r; byte wants)
 	:: {
 #endif
 	if
-	:: role == SWEEP -> kind = SWEEP; goto start
+	:: role == CLEANUP -> kind = CLEANUP; goto start
 	:: role == RELEASE -> kind = RELEASE; goto start
 	:: role == EPILOG -> kind = EPILOG; goto start
 	:: role == PROLOG && kind == 0 -> atomic { next[j] == r && live[j] == 0 -> kind = PROLOG }
@@ -190,20 +190,20 @@ proctype Program(byte role; byte j; byte r; byte wants)
 	fi;
 
 	/* func: lib/lease underLock
-	 * func: lib/lease Host.leaseToSweep
+	 * func: lib/lease Host.leaseToCleanUp
 	 * func: lib/state/lock Job
 	 * func: lib/state/lock TryJob */
 start:
 #ifndef WITHOUT_JOB_LOCK
 	if
 	:: atomic { lease[j].lock == NOBODY -> lease[j].lock = _pid }
-	:: atomic { lease[j].lock != NOBODY && (kind == SWEEP || kind == RELEASE) -> goto ended }
+	:: atomic { lease[j].lock != NOBODY && (kind == CLEANUP || kind == RELEASE) -> goto ended }
 	fi;
 #endif
 	if
 	:: kind == PROLOG -> goto prolog
 	:: kind == EPILOG -> goto epilog
-	:: kind == SWEEP -> goto sweep
+	:: kind == CLEANUP -> goto cleanup
 	:: kind == RELEASE -> goto release
 	fi;
 
@@ -214,7 +214,7 @@ prolog:
 		if
 		:: lease[j].round == 0 -> goto abandoned
 		:: lease[j].round == r && lease[j].complete -> taken = true; goto unlock
-		:: else -> TELL("finds an earlier lease\n"); goto unwind
+		:: else -> TELL("finds an earlier lease\n"); goto rollback
 		fi
 	};
 
@@ -225,18 +225,18 @@ epilog:
 		:: lease[j].round == 0 -> goto abandoned
 #ifndef WITHOUT_LATER_RUN_IS_LEFT_ALONE
 		:: lease[j].round > r && r > 0 -> goto unlock
-		:: lease[j].round > 0 && (lease[j].round <= r || r == 0) -> goto unwind
+		:: lease[j].round > 0 && (lease[j].round <= r || r == 0) -> goto rollback
 #else
-		:: else -> goto unwind
+		:: else -> goto rollback
 #endif
 		fi
 	};
 
-	/* func: lib/lease Host.sweep
+	/* func: lib/lease Host.cleanup
 	 * func: lib/lease signsOf
 	 * func: lib/lease signs.look
 	 * The processes are looked at without the job's lock. */
-sweep:
+cleanup:
 	atomic {
 		if
 		:: lease[j].round == 0 -> goto abandoned
@@ -257,16 +257,16 @@ sweep:
 #endif
 		if
 		:: lease[j].round == 0 -> goto unlock
-#ifndef WITHOUT_SWEEP_KNOWS_WHAT_IT_LOOKED_AT
+#ifndef WITHOUT_CLEANUP_KNOWS_WHAT_IT_LOOKED_AT
 		:: lease[j].round != seenRun || lease[j].marked != seenMark -> goto unlock
 #endif
-#ifndef WITHOUT_SWEEP_SPARES_WHO_RUNS
+#ifndef WITHOUT_CLEANUP_SPARES_WHO_RUNS
 		:: seenSteps -> goto unlock
 #endif
-#ifndef WITHOUT_SWEEP_SPARES_WHO_MAY_START
+#ifndef WITHOUT_CLEANUP_SPARES_WHO_MAY_START
 		:: !lease[j].marked && lease[j].complete -> goto unlock
 #endif
-		:: else -> goto unwind
+		:: else -> goto rollback
 		fi
 	};
 
@@ -285,7 +285,7 @@ release:
 		h = 0;
 		if
 		:: lease[j].round == 0 || steps[j] || (!lease[j].marked && lease[j].complete) -> goto unlock
-		:: else -> goto unwind
+		:: else -> goto rollback
 		fi
 	};
 	/* func: lib/lease Lease.GiveUp
@@ -296,7 +296,7 @@ giveUp:
 		h = seenClaim - 1;
 		seenClaim = 0;
 		if
-		:: has(away, h) && !isLocked(h) && where[h] == HOME && has(lease[j].moved, h) -> lease[j].struck = lease[j].struck | only(h); h = 0; K; goto unwind
+		:: has(away, h) && !isLocked(h) && where[h] == HOME && has(lease[j].moved, h) -> lease[j].struck = lease[j].struck | only(h); h = 0; K; goto rollback
 		:: else -> h = 0; goto unlock
 		fi
 	};
@@ -342,7 +342,7 @@ create:
 		od;
 		h = 0;
 		if
-		:: i < wants -> TELL("finds too few HCAs\n"); i = 0; mine = 0; goto unwind
+		:: i < wants -> TELL("finds too few HCAs\n"); i = 0; mine = 0; goto rollback
 		:: else -> TELL("picks HCAs\n"); i = 0
 		fi
 #ifdef WITHOUT_NODE_LOCK
@@ -385,10 +385,10 @@ create:
 		atomic {
 			if
 			:: !isLocked(h) -> hcaLock[h] = _pid
-			:: else -> goto unwind /* an earlier move of it has not ended */
+			:: else -> goto rollback /* an earlier move of it has not ended */
 			fi;
 			if
-			:: where[h] != HOME -> hcaLock[h] = NOBODY; goto unwind
+			:: where[h] != HOME -> hcaLock[h] = NOBODY; goto rollback
 			:: else
 			fi
 		};
@@ -397,7 +397,7 @@ create:
 		atomic { K; lease[j].moved = lease[j].moved | only(h) };
 #endif
 		if
-		:: away != 0 -> goto unwind
+		:: away != 0 -> goto rollback
 		:: else -> h++
 		fi
 	:: h == HCAS -> break
@@ -419,13 +419,13 @@ create:
 		goto unlock
 	};
 
-	/* func: lib/lease Lease.Unwind
+	/* func: lib/lease Lease.Rollback
 	 * func: lib/lease Lease.left
 	 * func: lib/lease Lease.peers */
-unwind:
+rollback:
 	atomic {
 		h = 0; away = 0; unstruck = 0; others = 0;
-		TELL("begins to unwind\n");
+		TELL("begins to roll back\n");
 		K;
 		assert(live[j] == 0 || live[j] != lease[j].round);
 #ifdef WITHOUT_ASK_THE_WORLD
@@ -687,7 +687,7 @@ init
 	byte h;
 
 	atomic {
-		running = RUNS + OTHERS + SWEEPS + RELEASES;
+		running = RUNS + OTHERS + CLEANUPS + RELEASES;
 		run Program(PROLOG, 0, 1, WANTS);
 #if RUNS > 1
 		run Program(PROLOG, 0, 2, WANTS);
@@ -695,8 +695,8 @@ init
 #if OTHERS > 0
 		run Program(PROLOG, 1, 1, 1);
 #endif
-#if SWEEPS > 0
-		run Program(SWEEP, 0, 0, 0);
+#if CLEANUPS > 0
+		run Program(CLEANUP, 0, 0, 0);
 #endif
 #if RELEASES > 0
 		run Program(RELEASE, 0, 0, 0);

@@ -1,8 +1,8 @@
 // Command model checks the models of the protocol, lease.pml and slots.pml, with spin.
 // README.md says what they cover.
 //
-// It explores each configuration in full, in which no property may fail. Then it leaves out one law
-// after the other, and spin must find a fault each time, or the law would not be needed.
+// It explores each configuration in full, in which no property may fail. Then it leaves out one invariant
+// after the other, and spin must find a fault each time, or the invariant would not be needed.
 package main
 
 import (

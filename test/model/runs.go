@@ -5,18 +5,18 @@ type run struct {
 	name    string
 	model   string
 	defines []string
-	// mutation says that the name is that of a law which is left out, so spin must find a fault.
+	// mutation says that the name is that of an invariant which is left out, so spin must find a fault.
 	mutation bool
 }
 
 // runs are all that `make model` runs.
 var runs = []run{
 	{name: "requeue", model: "lease", defines: []string{"RUNS=2", "HANGS=1", "UNWRITTEN=1"}},
-	{name: "sweep", model: "lease", defines: []string{"SWEEPS=1", "HANGS=1", "UNWRITTEN=1", "KILLS=2"}},
-	{name: "sweep-requeue", model: "lease", defines: []string{"RUNS=2", "SWEEPS=1"}},
+	{name: "cleanup", model: "lease", defines: []string{"CLEANUPS=1", "HANGS=1", "UNWRITTEN=1", "KILLS=2"}},
+	{name: "cleanup-requeue", model: "lease", defines: []string{"RUNS=2", "CLEANUPS=1"}},
 	{name: "two-hcas", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "HANGS=2", "UNWRITTEN=1"}},
-	{name: "release", model: "lease", defines: []string{"RELEASES=1", "HANGS=1", "SWEEPS=1", "UNWRITTEN=1"}},
-	{name: "blot", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "SWEEPS=1"}},
+	{name: "release", model: "lease", defines: []string{"RELEASES=1", "HANGS=1", "CLEANUPS=1", "UNWRITTEN=1"}},
+	{name: "blot", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "CLEANUPS=1"}},
 	{name: "reboot", model: "lease", defines: []string{"RUNS=2", "REBOOTS=1"}},
 	{name: "slots", model: "slots", defines: []string{"KILLS=2", "FAILS=1"}},
 	{name: "slots-release", model: "slots", defines: []string{"KILLS=2", "REMOVALS=1"}},
@@ -29,13 +29,13 @@ var runs = []run{
 	without("lease", "FREE_WHAT_IS_HOME", "HANGS=1"),
 	without("lease", "NODE_LOCK", "KILLS=0"),
 	without("lease", "CLAIM_IS_NOTED_FIRST", "OTHERS=0"),
-	without("lease", "STRUCK_BEFORE_FREED", "UNWRITTEN=1", "SWEEPS=1"),
-	without("lease", "OTHERS_ARE_SPARED", "HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "SWEEPS=1", "KILLS=0"),
-	without("lease", "JOB_LOCK", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
+	without("lease", "STRUCK_BEFORE_FREED", "UNWRITTEN=1", "CLEANUPS=1"),
+	without("lease", "OTHERS_ARE_SPARED", "HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "CLEANUPS=1", "KILLS=0"),
+	without("lease", "JOB_LOCK", "OTHERS=0", "CLEANUPS=1", "KILLS=0"),
 	without("lease", "LATER_RUN_IS_LEFT_ALONE", "OTHERS=0", "RUNS=2", "KILLS=0"),
-	without("lease", "SWEEP_SPARES_WHO_RUNS", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
-	without("lease", "SWEEP_SPARES_WHO_MAY_START", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
-	without("lease", "SWEEP_KNOWS_WHAT_IT_LOOKED_AT", "OTHERS=0", "RUNS=2", "SWEEPS=1"),
+	without("lease", "CLEANUP_SPARES_WHO_RUNS", "OTHERS=0", "CLEANUPS=1", "KILLS=0"),
+	without("lease", "CLEANUP_SPARES_WHO_MAY_START", "OTHERS=0", "CLEANUPS=1", "KILLS=0"),
+	without("lease", "CLEANUP_KNOWS_WHAT_IT_LOOKED_AT", "OTHERS=0", "RUNS=2", "CLEANUPS=1"),
 	without("slots", "FIRST_IN_LAST_OUT", "KILLS=0"),
 	without("slots", "OPENED_UNDER_NODE_LOCK", "KILLS=0"),
 	without("slots", "OPENED_BEFORE_WRITTEN"),
@@ -43,7 +43,7 @@ var runs = []run{
 	without("slots", "RELEASE_OPENS", "KILLS=0", "REMOVALS=1"),
 }
 
-// without returns a model without a law.
+// without returns a model without an invariant.
 func without(model, law string, defines ...string) run {
 	return run{name: law, model: model, defines: append(defines, "WITHOUT_"+law), mutation: true}
 }

@@ -111,13 +111,13 @@ proctype Job(byte j)
 	atomic { lease[j].child = !wantsAll; K };
 	skip; /* its tasks run */
 
-	/* func: lib/lease Lease.Unwind */
+	/* func: lib/lease Lease.Rollback */
 epilog:
 	atomic {
 		kind = 2;
 		if
 		:: !lease[j].there -> goto done
-		:: lease[j].there -> TELL("begins to unwind\n"); away = false
+		:: lease[j].there -> TELL("begins to roll back\n"); away = false
 		:: lease[j].there && removals > 0 && !last && lease[j].slot > 0 && lease[j].slot <= SLOTS -> removals--; goto damage
 		fi
 	};

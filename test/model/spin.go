@@ -30,7 +30,7 @@ func (f result) verdict(r run) (text string, right bool) {
 	case f.fault == "" && !f.full:
 		return "not all states were explored", false
 	case f.fault == "" && r.mutation:
-		return "no fault: this law is not needed", false
+		return "no fault: this invariant is not needed", false
 	case f.fault == "":
 		return "no fault", true
 	}
@@ -134,7 +134,7 @@ func told(line string) string {
 	if strings.HasPrefix(m[4], "its steps") {
 		return job + ": " + m[4]
 	}
-	return []string{"prolog", "epilog", "sweep", "release"}[m[1][0]-'1'] + " of " + job + ": " + m[4]
+	return []string{"prolog", "epilog", "cleanup", "release"}[m[1][0]-'1'] + " of " + job + ": " + m[4]
 }
 
 // command runs a program in a folder.

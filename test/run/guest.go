@@ -31,7 +31,7 @@ func (j job) count() (n int) {
 	return n
 }
 
-// laws counts the tests of the laws.
+// laws counts the tests of the invariants.
 func (j job) laws() int { return len(j.tests["law"]) }
 
 // emulators are the programs that run guests of other architectures. A run does not install them.
@@ -41,7 +41,7 @@ var emulators = map[string]string{"arm64": "qemu-system-aarch64"}
 const most = 20
 
 // plan deals the lanes' tests to VMs: one or more for each folder, and one for all of a smoke set,
-// which is too small for the time that a boot takes. The laws come first, because a slow machine runs no more than
+// which is too small for the time that a boot takes. The invariants come first, because a slow machine runs no more than
 // what comes first; then the longest.
 func (r *run) plan(tests []vm.Test) (plan []job) {
 	for _, lane := range vm.Runs[r.what] {

@@ -81,7 +81,7 @@ func size(programs string, leases, rounds int) (err error) {
 	for _, c := range []struct{ name, program, config, arguments string }{
 		{"status", "gresnet", plain, "status"},
 		{"status --json", "gresnet", plain, "status --json"},
-		{"sweep, all jobs run", "gresnet", plain, "sweep"},
+		{"cleanup, all jobs run", "gresnet", plain, "cleanup"},
 		{"epilog without a lease", "gresnet-epilog", plain, ""},
 		{"the same, and metrics", "gresnet-epilog", counting, ""},
 	} {
@@ -172,16 +172,16 @@ func lease(dir state.Lease, id uint32, h node.HCA, c table.Claim) error {
 	if err := os.Mkdir(string(dir), 0o700); err != nil {
 		return err
 	}
-	book, err := journal.Create(dir.Journal(), journal.Header{Job: id, Run: "0", Since: proc.SinceBoot()})
+	undoLog, err := journal.Create(dir.Journal(), journal.Header{Job: id, Run: "0", Since: proc.SinceBoot()})
 	if err != nil {
 		return err
 	}
-	defer book.Close()
+	defer undoLog.Close()
 	for _, s := range []step.Step{
 		&step.Claim{Claims: []table.Claim{c}}, &step.Access{ID: h.ID, Name: h.Name},
 		&step.Settings{Of: h.ID, Port: 1}, &step.Access{ID: h.ID, Name: h.Name}, &step.Settings{Of: h.ID, Port: 1},
 	} {
-		if err := book.Note(s.Kind(), s); err != nil {
+		if err := undoLog.Note(s.Kind(), s); err != nil {
 			return err
 		}
 	}

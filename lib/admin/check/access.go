@@ -10,7 +10,7 @@ import (
 	"gresnet/lib/kernel/devnode"
 )
 
-// Open tells whether users can open device nodes, which gresnet close mends.
+// Open tells whether users can open device nodes, which gresnet close corrects.
 func Open(all []Finding) bool {
 	return slices.ContainsFunc(Bad(all), func(f Finding) bool { return f.About == "device nodes" })
 }

@@ -53,7 +53,7 @@ type Site struct {
 	ScontrolErr  error             // why there is no scontrol, where it is asked
 	ProgramErr   error             // why the site's program cannot be asked
 	AccountErr   error             // why no job gets a line in the file of [accounting]
-	Unknown      []error           // what cannot be told of the addresses that the node itself needs
+	Unknown      []error           // what cannot be told of the addresses that are reserved for the host
 
 	GuardErr error // why the kernel takes no guard of device nodes
 
@@ -74,7 +74,7 @@ type Site struct {
 	Bounds   []inspect.BoundUnit
 	BoundErr error // why nobody can tell
 
-	Signs runs.Seen // what the last prolog and epilog left
+	Records runs.Seen // what the last prolog and epilog left
 }
 
 // refusals returns the prolog's own, before a job meets them.

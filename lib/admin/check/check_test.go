@@ -69,11 +69,11 @@ var noGuard = hint.With(errors.New("no BPF"), "mount it")
 
 const runParts = "#!/bin/bash\nrun-parts --exit-on-error /etc/slurm/prolog.d/ || exit 1\n"
 
-// ofSite has Slurm run a script of the site's, and the last prolog have left a sign.
+// ofSite has Slurm run a script of the site's, and the last prolog have left a record.
 func ofSite(text string, last *runs.Record) func(*check.Site) {
 	return func(s *check.Site) {
 		wrapped(text)(s)
-		s.Signs.Prolog = last
+		s.Records.Prolog = last
 	}
 }
 
@@ -84,11 +84,11 @@ func failedEpilog(by runs.Caller, since bool) func(*check.Site) {
 		edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-epilog", "/etc/slurm/epilog.sh")(s)
 		s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"] = program("#!/bin/sh\n/usr/sbin/gresnet-epilog; logger done\n")
 		at := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
-		s.Signs.Failed = &runs.Record{Exit: 2, Job: 7, Caller: by, Why: "bring mlx5_1 home: it hangs [GN214]", At: at}
-		s.Signs.Epilog = &runs.Record{Job: 8, Caller: by, At: at.Add(time.Hour)}
-		s.Signs.Prolog = &runs.Record{Job: 8, Caller: runs.Caller{Slurmd: true}, At: at.Add(-time.Minute)}
+		s.Records.Failed = &runs.Record{Exit: 2, Job: 7, Caller: by, Why: "bring mlx5_1 home: it hangs [GN214]", At: at}
+		s.Records.Epilog = &runs.Record{Job: 8, Caller: by, At: at.Add(time.Hour)}
+		s.Records.Prolog = &runs.Record{Job: 8, Caller: runs.Caller{Slurmd: true}, At: at.Add(-time.Minute)}
 		if since {
-			s.Signs.Prolog.At = at.Add(time.Minute)
+			s.Records.Prolog.At = at.Add(time.Minute)
 		}
 	}
 }
@@ -425,15 +425,15 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a script that swallowed, and works since": {func(s *check.Site) {
 			ofSite(runParts, &runs.Record{Caller: runs.Caller{Slurmd: true}, At: time.Now()})(s)
 			missed(s)
-			s.Signs.Missed.At = time.Unix(10, 0)
+			s.Records.Missed.At = time.Unix(10, 0)
 		}, ""},
 		"an epilog that failed, a script, and a job since": {failedEpilog(runs.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true),
 			"warning  slurm.conf: gresnet-epilog of job 7 ended with 2 at 2026-11-25 08:00:00 (bring mlx5_1 home: it hangs [GN214]), and job 8 has begun since: slurmd drains a node whose Epilog fails, so /etc/slurm/epilog.sh kept that exit code to itself, or somebody has resumed the node; let Epilog end with gresnet-epilog's exit code; if it does, rm /run/gresnet/runs/failed"},
 		"an epilog that failed, a script, and no job since": {failedEpilog(runs.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, false), ""},
 		"an epilog that failed, and slurmd heard of":        {failedEpilog(runs.Caller{Slurmd: true}, true), ""},
-		"an epilog that failed before its script was mended": {func(s *check.Site) {
+		"an epilog that failed before its script was fixed": {func(s *check.Site) {
 			failedEpilog(runs.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true)(s)
-			s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"].ModTime = s.Signs.Failed.At.Add(time.Second)
+			s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"].ModTime = s.Records.Failed.At.Add(time.Second)
 		}, ""},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
 			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; gresnet setup, or set PrologFlags=Contain"},
@@ -460,16 +460,16 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; gresnet setup, or add it; or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
-			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
+			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/in-use lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"a health check that is off by default": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"), ""},
 		"a health check that is off":            {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=0\nGresTypes"), ""},
 		"a health check that asks who has the HCAs": {all(edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
-			put(0o755, "usr/sbin/healthy", "#!/bin/sh\ngrep -q mlx5_0 /run/gresnet/lent\n")), ""},
+			put(0o755, "usr/sbin/healthy", "#!/bin/sh\ngrep -q mlx5_0 /run/gresnet/in-use\n")), ""},
 		"a health check in each cycle": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=0x3c\nHealthCheckNodeState=CYCLE\nGresTypes"),
-			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
+			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/in-use lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"a health check of idle nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nHealthCheckNodeState=IDLE,CYCLE\nGresTypes"), ""},
 		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
-			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
+			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/in-use lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
 			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or include /etc/gresnet/plugstack.conf in it, a copy of /usr/share/gresnet/plugstack.conf"},
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),

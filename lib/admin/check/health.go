@@ -32,7 +32,7 @@ func (s Site) health(conf slurm.Conf) []Finding {
 	if strings.Contains(script, "gresnet") {
 		return []Finding{ok("health check", "%s asks gresnet who has which HCA", program)}
 	}
-	return []Finding{warn("health check", "GN083 have it leave out the HCAs that "+s.State+"/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
+	return []Finding{warn("health check", "GN083 have it leave out the HCAs that "+s.State+"/in-use lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
 }
 
 // nhcConf is the file of NHC's checks.

@@ -10,7 +10,7 @@ import (
 )
 
 // managers warns of interfaces that another program configures by itself: it
-// gives them their addresses when they come home, and an epilog waits for it.
+// gives them their addresses when they come back, and an epilog waits for it.
 func (s Site) managers() (all []Finding) {
 	for _, m := range []struct{ name, do string }{
 		{link.NetworkManager, "GN014 put unmanaged-devices=%s under [keyfile] into a file in /etc/NetworkManager/conf.d"},

@@ -49,7 +49,7 @@ func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
 
 // planned returns what setup's planner finds wrong with the files that setup changes, and with what they name.
 func (s Site) planned() []Finding {
-	site := setup.Site{Root: s.Root, Node: s.Node, SlurmConf: s.SlurmConf, State: s.State, Signs: s.Signs}
+	site := setup.Site{Root: s.Root, Node: s.Node, SlurmConf: s.SlurmConf, State: s.State, Records: s.Records}
 	site.Systemd = slurm.Exists(s.Root, "/run/systemd/system")
 	if s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
 		site.Gres = s.Config.Slurm.Gres

@@ -103,7 +103,7 @@ func wrapped(script string) func(*check.Site) {
 
 // missed has the plugin have refused a step.
 func missed(s *check.Site) {
-	s.Signs.Missed = &runs.Missed{Text: "gresnet: job 4711: gresnet-prolog failed, and /etc/slurm/prolog.sh went on: not root", At: time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)}
+	s.Records.Missed = &runs.Missed{Text: "gresnet: job 4711: gresnet-prolog failed, and /etc/slurm/prolog.sh went on: not root", At: time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)}
 }
 
 // folders has Slurm run folders of scripts.
@@ -287,7 +287,7 @@ func misconfigurations(t *testing.T) []row {
 		{"an HCA's port is down", func(s *check.Site) {
 			s.Inventory.HCAs[1].Ports = []report.Port{{Num: 1, LinkLayer: "InfiniBand", State: "DOWN"}}
 		}},
-		{"an HCA's interface belongs to a bond [1]", refused("ib1 belongs to bond bond0, to which gresnet cannot give it back")},
+		{"an HCA's interface belongs to a bond [1]", refused("ib1 belongs to bond bond0, to which gresnet cannot return it")},
 		{"it has a qdisc with classes [1]", refused("ib1 has the qdisc htb 8001:, which gresnet cannot restore")},
 		{"the node's default route needs it [1]", refused("the node's default route needs ib1")},
 		{"it has the address of NodeAddr [1]", refused("ib1 has the address of NodeAddr 10.0.0.2")},
@@ -366,7 +366,7 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 			if f.ID == "" {
 				continue // it is a hint of more than one error
 			}
-			if isMended(s) {
+			if isFixed(s) {
 				fixed[f.ID] = true
 			}
 		}
@@ -388,14 +388,14 @@ func listed(ids map[string]bool) string {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), ", ")
 }
 
-// isMended tells whether setup.Mend leaves nothing wrong.
-func isMended(s check.Site) bool {
+// isFixed tells whether setup.Fix leaves nothing wrong.
+func isFixed(s check.Site) bool {
 	if s.ConfigErr != nil || s.InventoryErr != nil {
 		return false
 	}
 	root := maps.Clone(s.Root.(fstest.MapFS))
 	s.Root = root
-	plan := setup.Mend(setup.Site{
+	plan := setup.Fix(setup.Site{
 		Root: root, Node: s.Node, Gres: []string{"nic"}, Files: []string{"/gres/nic0", "/gres/nic1"},
 		GresLines: []string{"Name=nic Type=hdr File=/gres/nic0", "Name=nic Type=ndr File=/gres/nic1"},
 	}, func(setup.Plan) []setup.Refusal { return nil })

@@ -131,9 +131,9 @@ func (w *World) hint(err error) string {
 	case (errors.Is(err, lease.ErrDamaged) || errors.Is(err, lease.ErrLost)) && text != "":
 		return text
 	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
-		return "GN002 HCAs that are not home are kept from later jobs (gresnet status); fix the cause, then run this again"
+		return "GN002 HCAs that were not returned are kept from later jobs (gresnet status); fix the cause, then run this again"
 	case errors.Is(err, lease.ErrRemains):
-		return "GN003 HCAs that are not home are kept from later jobs; fix the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
+		return "GN003 HCAs that were not returned are kept from later jobs; fix the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
 	case text != "":
 		return text
 	}
@@ -160,7 +160,7 @@ func (w *World) Lenient(c Flags) config.Config {
 	return cfg
 }
 
-// OnNode does a run of a program, which takes leases or gives them back, on this node.
+// OnNode does a run of a program, which takes or returns leases, on this node.
 func (w *World) OnNode(c Flags, cfg config.Config, program string, run func(*lease.Host) error) error {
 	n := w.Host(c, cfg)
 	if w.trace != nil {

@@ -35,7 +35,7 @@ var messages = map[event.Kind]message{
 	event.LeaseTaken:     {"4c8393597c5945b7bbfa9c717c631455", journal.PriNotice, ""},
 	event.LeaseRefused:   {"001a984d1b854376bf0a331652114184", journal.PriNotice, ""},
 	event.LeaseReturned:  {"cda683fc30a34d028f4eefdebe97cc62", journal.PriNotice, ""},
-	event.LeaseSwept:     {"a921dd8cdb7e417b975f0787e4d3d49a", journal.PriNotice, ""},
+	event.LeaseCleanedUp: {"a921dd8cdb7e417b975f0787e4d3d49a", journal.PriNotice, ""},
 	event.LeaseSpared:    {"f9cf367086a649eaba9f6cff64343c42", journal.PriNotice, ""},
 	event.Traffic:        {"02a38d21bf4c4359913b2540b872ece6", journal.PriNotice, ""},
 	event.HCAQuarantined: {"e43bb2caa13f4ef398e9a1db82a66e01", journal.PriWarning, ""},
@@ -81,8 +81,8 @@ func (w *World) log(level string, e event.Event) {
 	if e.HCA != "" {
 		fields["HCA"] = e.HCA
 	}
-	if e.Deed != "" {
-		fields["STEP"] = e.Deed
+	if e.Action != "" {
+		fields["STEP"] = e.Action
 		fields["DURATION_US"] = strconv.FormatInt(e.Took.Microseconds(), 10)
 	}
 	if e.Warning != "" {
@@ -116,12 +116,12 @@ func (w *World) send(line string, p journal.Priority, fields map[string]string) 
 
 // textOf is an event's line for people.
 func textOf(e event.Event) string {
-	text := e.Deed
+	text := e.Action
 	switch {
 	case e.Warning != "":
 		text = e.Warning
 	case e.Err != nil:
-		text = fmt.Sprintf("%s: %v", e.Deed, e.Err)
+		text = fmt.Sprintf("%s: %v", e.Action, e.Err)
 	case e.Notice != "":
 		text = e.Notice
 	case e.Port != nil:

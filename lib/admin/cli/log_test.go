@@ -77,9 +77,9 @@ func TestEachMessageIDIsDocumentedWithItsEvent(t *testing.T) {
 
 func TestTheLevelSaysHowMuchIsLogged(t *testing.T) {
 	events := []event.Event{
-		{Kind: event.StepDone, Deed: "do rdma mlx5_3"},
+		{Kind: event.StepDone, Action: "do rdma mlx5_3"},
 		{Kind: event.LeaseTaken, Notice: "the lease is taken"},
-		{Kind: event.StepFailed, Deed: "undo link ib0", Err: errors.New("it is stuck")},
+		{Kind: event.StepFailed, Action: "undo link ib0", Err: errors.New("it is stuck")},
 	}
 	for level, want := range map[string][]string{
 		config.LogSteps:    {"do rdma mlx5_3", "the lease is taken", "undo link ib0: it is stuck"},
@@ -108,7 +108,7 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 		fields   map[string]string
 	}{
 		{
-			event.Event{Kind: event.StepDone, Job: 4711, HCA: "0002:c903:00ab:0000", Deed: "do rdma mlx5_3", Took: 1500 * time.Microsecond},
+			event.Event{Kind: event.StepDone, Job: 4711, HCA: "0002:c903:00ab:0000", Action: "do rdma mlx5_3", Took: 1500 * time.Microsecond},
 			"job 4711: do rdma mlx5_3", journal.PriInfo,
 			map[string]string{"MESSAGE_ID": messages[event.StepDone].id, "EVENT": "step-done", "JOB_ID": "4711", "HCA": "0002:c903:00ab:0000", "STEP": "do rdma mlx5_3", "DURATION_US": "1500"},
 		},

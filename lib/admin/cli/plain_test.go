@@ -31,7 +31,7 @@ func TestWhatUsersNameLeavesTheProgramWithoutWhatSteersATerminal(t *testing.T) {
 			fmt.Fprintf(w.Stdout, "%s uses it\n", p)
 			fmt.Fprintf(w.Stderr, "warning: %s\n", name)
 			w.log(config.LogSteps, event.Event{Kind: event.Remark, Notice: name})
-			w.log(config.LogSteps, event.Event{Kind: event.StepFailed, Deed: "do link " + name, Err: errors.New(name)})
+			w.log(config.LogSteps, event.Event{Kind: event.StepFailed, Action: "do link " + name, Err: errors.New(name)})
 			return hint.With(fmt.Errorf("look at %s", name), "GN001 end "+p.String())
 		})
 		if strings.Count(stdout.String(), "\n") != 1 {

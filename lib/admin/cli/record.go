@@ -65,7 +65,7 @@ func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Durat
 			return nil
 		})
 		if restarted != nil {
-			said = append(said, fmt.Sprintf("metrics start anew: %s", restarted))
+			said = append(said, fmt.Sprintf("metrics start again: %s", restarted))
 		}
 		if err != nil {
 			said = append(said, fmt.Sprintf("no metrics: %s", err))
@@ -121,8 +121,8 @@ func countEvent(p *metrics.Page, e event.Event) error {
 			reason = gres.Other
 		}
 		return p.Add(metrics.Refusals, 1, string(reason))
-	case event.LeaseSwept:
-		return p.Add(metrics.Swept, 1)
+	case event.LeaseCleanedUp:
+		return p.Add(metrics.CleanedUp, 1)
 	case event.Traffic:
 		return countTraffic(p, e)
 	case event.HCAQuarantined:

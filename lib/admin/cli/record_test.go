@@ -45,7 +45,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		{Kind: event.LeaseRefused, Reason: gres.NoPolicy},
 		{Kind: event.LeaseRefused},
 		{Kind: event.HCAQuarantined},
-		{Kind: event.LeaseSwept},
+		{Kind: event.LeaseCleanedUp},
 		{Kind: event.Remark},
 		sentBy(1, "mlx5_0", 1, 100), sentBy(2, "mlx5_0", 1, 11),
 		{Kind: event.Traffic, Device: "mlx5_1", Port: &counters.Traffic{Port: 1}},
@@ -69,7 +69,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		`gresnet_refusals_total{reason="other"} 1`,
 		`gresnet_quarantines_total 1`,
 		`gresnet_job_sent_bytes_total{device="mlx5_0",port="1"} 111`,
-		`gresnet_swept_leases_total 1`)
+		`gresnet_cleaned_up_leases_total 1`)
 }
 
 func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
@@ -153,14 +153,14 @@ func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestMetricsThatAreDamagedStartAnewWithARemark(t *testing.T) {
+func TestMetricsThatAreDamagedStartAgainWithARemark(t *testing.T) {
 	n, events := nowhere(t)
 	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
 	if err := os.WriteFile(f.Path, []byte("half a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	new(World).write(n, f, record{program: "prolog"}, time.Minute)
-	if len(*events) != 1 || !strings.Contains((*events)[0].Notice, "metrics start anew: ") {
+	if len(*events) != 1 || !strings.Contains((*events)[0].Notice, "metrics start again: ") {
 		t.Errorf("remarks: %+v", *events)
 	}
 	if text, err := os.ReadFile(f.Path); err != nil || !strings.Contains(string(text), `result="done"} 1`) {

@@ -107,8 +107,8 @@ func Beside(name string) string {
 	return all[len(all)-1]
 }
 
-// SignOf returns the sign of a run that ended with err.
-func (w *World) SignOf(j job.Job, err error) runs.Record {
+// RecordOf returns the record of a run that ended with err.
+func (w *World) RecordOf(j job.Job, err error) runs.Record {
 	s := runs.Record{Exit: exitCode(err), Job: j.ID, Run: j.Run, Caller: runs.FindCaller()}
 	if err != nil {
 		id, _ := hint.Cut(w.hint(err))
@@ -117,10 +117,10 @@ func (w *World) SignOf(j job.Job, err error) runs.Record {
 	return s
 }
 
-// Sign warns of a sign that a run which ended with err could not leave: the run counts all the same.
-// A run that failed says itself why, and that is mostly why there is no sign.
-func (w *World) Sign(err, unsigned error) {
-	if err == nil && unsigned != nil {
-		fmt.Fprintf(w.Stderr, "%s: warning: %s\n", w.name, unsigned)
+// WarnUnrecorded warns of a record that a run which ended with err could not leave: the run counts all the same.
+// A run that failed says itself why, and that is mostly why there is no record.
+func (w *World) WarnUnrecorded(err, unrecorded error) {
+	if err == nil && unrecorded != nil {
+		fmt.Fprintf(w.Stderr, "%s: warning: %s\n", w.name, unrecorded)
 	}
 }

@@ -39,7 +39,7 @@ func (t *trace) event(e event.Event) {
 		fmt.Fprintf(t.to, "%10s  %s\n", "", e.Notice)
 		return
 	}
-	t.line(e.Deed, e.Took)
+	t.line(e.Action, e.Took)
 }
 
 // end sums up.

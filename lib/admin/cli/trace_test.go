@@ -14,7 +14,7 @@ func TestTheTraceSaysHowLongEachStepTook(t *testing.T) {
 	w := &World{Stderr: &said, began: time.Now(), startCPU: 2 * time.Millisecond}
 	tr := w.startTrace()
 	tr.line("wait for udev", 12345*time.Microsecond)
-	tr.event(event.Event{Deed: "do link ib0", Took: 31 * time.Millisecond})
+	tr.event(event.Event{Action: "do link ib0", Took: 31 * time.Millisecond})
 	tr.event(event.Event{Notice: "the lease is taken"})
 	tr.end()
 	want := `      took

@@ -22,7 +22,7 @@ type Refusal struct {
 }
 
 // Refusals returns why a prolog would fail, of all HCAs of the mapping that nobody holds. unknown is
-// what cannot be told of the addresses that the node itself needs.
+// what cannot be told of the addresses that are reserved for the host.
 func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []error, err error) {
 	t, err := n.Known()
 	if err != nil {
@@ -71,7 +71,7 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 }
 
 // Proposal makes an inventory of the node for a person who is about to list its HCAs: those that
-// no job would get are marked, such as those that the node itself needs. Where the site
+// no job would get are marked, such as those that are reserved for the host. Where the site
 // lists none yet, they are not numbered, and serve no GPU.
 func Proposal(ctx context.Context, n *host.Host) (s report.Scan, drift error, err error) {
 	t, err := n.Known()

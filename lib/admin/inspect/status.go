@@ -224,16 +224,16 @@ func jobStatus(n *host.Host, id uint32, steps proc.AllSteps) (s report.Lease, ke
 // leaseStatus returns what the lease itself says, and the P_Keys of the job's interfaces by slot.
 func leaseStatus(n *host.Host, id uint32) (s report.Lease, keys map[node.ID]node.PKey, err error) {
 	s, keys = report.Lease{Job: id}, map[node.ID]node.PKey{}
-	book, err := journal.Read(n.State.Lease(id).Journal())
+	undoLog, err := journal.Read(n.State.Lease(id).Journal())
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil, errNoLease
 	}
-	if err != nil || len(book.Gaps) > 0 || book.Header == (journal.Header{}) {
+	if err != nil || len(undoLog.Gaps) > 0 || undoLog.Header == (journal.Header{}) {
 		s.State = Damaged
 		return s, nil, nil
 	}
-	s.Run, s.Age = book.Header.Run, proc.SinceBoot()-book.Header.Since
-	for _, note := range book.Notes {
+	s.Run, s.Age = undoLog.Header.Run, proc.SinceBoot()-undoLog.Header.Since
+	for _, note := range undoLog.Notes {
 		if note.Struck {
 			continue
 		}

@@ -39,7 +39,7 @@ const (
 	PortFaults  = "gresnet_port_faults_total"
 	Refusals    = "gresnet_refusals_total"
 	Quarantines = "gresnet_quarantines_total"
-	Swept       = "gresnet_swept_leases_total"
+	CleanedUp   = "gresnet_cleaned_up_leases_total"
 
 	SentBytes       = "gresnet_job_sent_bytes_total"
 	ReceivedBytes   = "gresnet_job_received_bytes_total"
@@ -99,7 +99,7 @@ func running() []Family {
 
 // counted returns the metrics that runs count, in the order of the file.
 func counted() []Family {
-	programs := Label{"program", []string{"prolog", "epilog", "sweep", "boot", "release"}}
+	programs := Label{"program", []string{"prolog", "epilog", "cleanup", "boot", "release"}}
 	return []Family{
 		{Leases, Gauge, "Leases of jobs on this node.",
 			[]Label{{"state", []string{"complete", "refused", "partial", "damaged"}}}, nil},
@@ -113,13 +113,13 @@ func counted() []Family {
 			[]Label{programs}, []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120}},
 		{Moves, Counter, "Devices that were moved into jobs, or brought home.",
 			[]Label{{"device", []string{"rdma", "interface"}}, {"direction", []string{"out", "home"}}, {"result", []string{"done", "failed"}}}, nil},
-		{Differences, Counter, "What of interfaces that came home was not as it had been.", nil, nil},
-		{PortFaults, Counter, "HCAs that came home with a port without its link, with a slower one, or with more faults than [health] allows.",
+		{Differences, Counter, "Settings of returned interfaces that were not as before.", nil, nil},
+		{PortFaults, Counter, "HCAs that came back with a port without its link, with a slower one, or with more faults than [health] allows.",
 			[]Label{{"what", []string{world.PortState, world.PortRate, world.PortFaults}}}, nil},
 		{Refusals, Counter, "Jobs that were refused for what they asked, by the reason.",
 			[]Label{{"reason", reasons()}}, nil},
 		{Quarantines, Counter, "HCAs that a run has kept from later jobs.", nil, nil},
-		{Swept, Counter, "Leases that no epilog gave back, but a sweep or another job's prolog.", nil, nil},
+		{CleanedUp, Counter, "Leases that no epilog returned, but a cleanup or another job's prolog.", nil, nil},
 		{SentBytes, Counter, "What jobs that have ended sent by a port.", ports(), nil},
 		{ReceivedBytes, Counter, "What jobs that have ended received by a port.", ports(), nil},
 		{SentPackets, Counter, "Packets that jobs that have ended sent by a port.", ports(), nil},

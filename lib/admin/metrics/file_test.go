@@ -20,13 +20,13 @@ func fileIn(dir string) metrics.File {
 	return metrics.File{Path: filepath.Join(dir, "gresnet.prom"), Lock: filepath.Join(dir, "metrics.lock"), Owed: filepath.Join(dir, "owed")}
 }
 
-func sweepOnce(p *metrics.Page) error { return p.Add(metrics.Swept, 1) }
+func cleanUpOnce(p *metrics.Page) error { return p.Add(metrics.CleanedUp, 1) }
 
-// swept wants the file to have counted so many.
-func swept(t *testing.T, f metrics.File, want int) {
+// cleaned wants the file to have counted so many.
+func cleaned(t *testing.T, f metrics.File, want int) {
 	t.Helper()
 	text, err := os.ReadFile(f.Path)
-	if line := fmt.Sprintf("\n%s %d\n", metrics.Swept, want); err != nil || !strings.Contains(string(text), line) {
+	if line := fmt.Sprintf("\n%s %d\n", metrics.CleanedUp, want); err != nil || !strings.Contains(string(text), line) {
 		t.Errorf("%v: the file lacks %q:\n%s", err, line, text)
 	}
 	info, err := os.Lstat(f.Path)
@@ -48,17 +48,17 @@ func TestNoRunIsLostHoweverManyThereAreAtOnce(t *testing.T) {
 		go func() {
 			defer all.Done()
 			for range times {
-				if restarted, err := f.Update(context.Background(), sweepOnce); restarted != nil || err != nil {
+				if restarted, err := f.Update(context.Background(), cleanUpOnce); restarted != nil || err != nil {
 					t.Error(restarted, err)
 				}
 			}
 		}()
 	}
 	all.Wait()
-	swept(t, f, writers*times)
+	cleaned(t, f, writers*times)
 }
 
-func TestAFileThatCannotBeReadStartsAnew(t *testing.T) {
+func TestAFileThatCannotBeReadStartsAgain(t *testing.T) {
 	good := string(metrics.New().Text())
 	for name, lay := range map[string]func(path string) error{
 		"damaged": func(path string) error { return os.WriteFile(path, []byte(good[1:]), 0o644) },
@@ -77,18 +77,18 @@ func TestAFileThatCannotBeReadStartsAnew(t *testing.T) {
 			if err := lay(f.Path); err != nil {
 				t.Fatal(err)
 			}
-			restarted, err := f.Update(context.Background(), sweepOnce)
+			restarted, err := f.Update(context.Background(), cleanUpOnce)
 			if restarted == nil || err != nil {
 				t.Errorf("restarted for %v, %v", restarted, err)
 			}
-			swept(t, f, 1)
+			cleaned(t, f, 1)
 			if other, err := os.ReadFile(f.Path + ".other"); err == nil && string(other) != good {
 				t.Errorf("the other file was written to:\n%s", other)
 			}
-			if restarted, err = f.Update(context.Background(), sweepOnce); restarted != nil || err != nil {
+			if restarted, err = f.Update(context.Background(), cleanUpOnce); restarted != nil || err != nil {
 				t.Errorf("the second time: %v, %v", restarted, err)
 			}
-			swept(t, f, 2)
+			cleaned(t, f, 2)
 		})
 	}
 }
@@ -102,10 +102,10 @@ func TestWhatAKilledWriterLeftIsInNobodysWay(t *testing.T) {
 		if err := lay(filepath.Join(filepath.Dir(f.Path), ".gresnet.prom.new")); err != nil {
 			t.Fatal(err)
 		}
-		if restarted, err := f.Update(context.Background(), sweepOnce); restarted != nil || err != nil {
+		if restarted, err := f.Update(context.Background(), cleanUpOnce); restarted != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, restarted, err)
 		}
-		swept(t, f, 1)
+		cleaned(t, f, 1)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestALockThatIsHeldIsWaitedForAsLongAsTheContextSays(t *testing.T) {
 	defer held.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := f.Update(ctx, sweepOnce); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := f.Update(ctx, cleanUpOnce); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(f.Path); !errors.Is(err, os.ErrNotExist) {
@@ -128,17 +128,17 @@ func TestALockThatIsHeldIsWaitedForAsLongAsTheContextSays(t *testing.T) {
 
 func TestAnErrorLeavesTheFileAsItWas(t *testing.T) {
 	f := fileIn(t.TempDir())
-	if _, err := f.Update(context.Background(), sweepOnce); err != nil {
+	if _, err := f.Update(context.Background(), cleanUpOnce); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("it cannot be counted")
-	_, err := f.Update(context.Background(), func(p *metrics.Page) error { return errors.Join(sweepOnce(p), broken) })
+	_, err := f.Update(context.Background(), func(p *metrics.Page) error { return errors.Join(cleanUpOnce(p), broken) })
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	swept(t, f, 1)
+	cleaned(t, f, 1)
 	f.Path = filepath.Join(filepath.Dir(f.Path), "nowhere", "gresnet.prom")
-	if _, err := f.Update(context.Background(), sweepOnce); !errors.Is(err, os.ErrNotExist) {
+	if _, err := f.Update(context.Background(), cleanUpOnce); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }

@@ -111,7 +111,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 	if !dir.Counts() {
 		return nil
 	}
-	book, err := journal.Read(dir.Journal())
+	undoLog, err := journal.Read(dir.Journal())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -119,10 +119,10 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 		return err
 	}
 	of := HCA{Job: job}
-	for _, c := range t.Of(job, book.Header.Run) {
+	for _, c := range t.Of(job, undoLog.Header.Run) {
 		of.UID = c.UID
 	}
-	whole, parts := noted(book, of)
+	whole, parts := noted(undoLog, of)
 	isInside := l.mode == rdma.Exclusive && len(whole) > 0
 	if isInside || len(parts) > 0 {
 		err = l.inside(dir.Netns(), func(v *scan.View, sys *sysfs.Mounted) {
@@ -146,8 +146,8 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 
 // noted returns the HCAs that a job has as a whole by its journal, and the interfaces of its slots. Without counters
 // from before, nobody can tell what an HCA counted for the job.
-func noted(book *journal.Journal, of HCA) (whole []*asked, parts []*step.Child) {
-	for _, note := range book.Notes {
+func noted(undoLog *journal.Journal, of HCA) (whole []*asked, parts []*step.Child) {
+	for _, note := range undoLog.Notes {
 		s, err := step.Decode(note.Kind, note.Data)
 		if note.Struck || err != nil {
 			continue

@@ -90,13 +90,13 @@ func note(t *testing.T, dir state.Lease, steps ...step.Step) {
 	if err := state.Remove(dir.Journal()); err != nil {
 		t.Fatal(err)
 	}
-	book, err := journal.Create(dir.Journal(), journal.Header{Job: theJob, Run: "0"})
+	undoLog, err := journal.Create(dir.Journal(), journal.Header{Job: theJob, Run: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer book.Close()
+	defer undoLog.Close()
 	for _, s := range steps {
-		if err := book.Note(s.Kind(), s); err != nil {
+		if err := undoLog.Note(s.Kind(), s); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,20 +28,20 @@ type Node struct {
 	Root    string                   // "/", but in tests
 	Network func(file string) string // the kind of file system, if other hosts have the file, too
 	Devices Devices                  // nil: the node has none
-	Signs   *Signs                   // nil: no job is held to signs
-	deed    func()                   // before each change of the node: tests stop here
+	Records *Records                 // nil: no job is held to records
+	action  func()                   // before each change of the node: tests stop here
 }
 
 // Devices are the node's own device nodes of HCAs, which the programs close once the node is set up.
 type Devices interface {
 	Idle() error // fails if a job has a lease
 	Picture() (devnode.Picture, error)
-	GiveBack(devnode.Picture) error // to users; no run closes them from then on
-	Redo() error                    // runs close them again
+	Reopen(devnode.Picture) error // to users; no run closes them from then on
+	Redo() error                  // runs close them again
 }
 
-// Signs says which jobs are held to the signs of their prologs.
-type Signs struct {
+// Records says which jobs are held to the records of their prologs.
+type Records struct {
 	State state.Dir
 	Gres  []string // that they ask for
 }
@@ -49,7 +49,7 @@ type Signs struct {
 // expected is where that is said for all boots. The state directory has it for this one.
 const expected = Store + "/expected"
 
-// record says how to undo. It is written before the first deed.
+// record says how to undo. It is written before the first action.
 type record struct {
 	Entries []entry  `json:"entries"`
 	Dirs    []string `json:"dirs"` // that setup makes, outer ones first
@@ -59,7 +59,7 @@ type record struct {
 	Devices *devnode.Picture `json:"devices,omitempty"` // before the first run
 }
 
-// entry is a file as it was. It is given back if it still is as setup made it.
+// entry is a file as it was. It is restored if it still is as setup made it.
 type entry struct {
 	Path   string      `json:"path"`
 	Before string      `json:"before"`
@@ -95,8 +95,8 @@ func (r *record) count(file string) (n int) {
 func (n Node) at(file string) string { return filepath.Join(n.Root, file) }
 
 func (n Node) before() {
-	if n.deed != nil {
-		n.deed()
+	if n.action != nil {
+		n.action()
 	}
 }
 
@@ -188,19 +188,19 @@ func (n Node) Redo() error {
 	return n.Devices.Redo()
 }
 
-// Expect holds each job that begins from now on to the sign of its prolog.
+// Expect holds each job that begins from now on to the record of its prolog.
 func (n Node) Expect() error {
-	if n.Signs == nil {
+	if n.Records == nil {
 		return nil
 	}
 	if err := os.MkdirAll(n.at(Store), 0o700); err != nil {
 		return fmt.Errorf("make the folder for copies: %w", err)
 	}
 	n.before()
-	if err := runs.ExpectForGood(n.at(expected), n.Signs.Gres, time.Now()); err != nil {
+	if err := runs.ExpectForGood(n.at(expected), n.Records.Gres, time.Now()); err != nil {
 		return err
 	}
-	return runs.Expect(n.Signs.State, n.Signs.Gres, runs.Since(n.at(expected), time.Time{}))
+	return runs.Expect(n.Records.State, n.Records.Gres, runs.Since(n.at(expected), time.Time{}))
 }
 
 // noteDevices notes who can open device nodes, unless an earlier run did.
@@ -281,8 +281,8 @@ func (n Node) apply(e Edit, r record) error {
 	return n.put(e.Path, e.After, as)
 }
 
-// Undo gives back what setup changed, byte for byte, and says what it leaves: files that somebody
-// else has changed since. It gives users the device nodes back that gresnet has closed. While a job
+// Undo restores what setup changed, byte for byte, and says what it leaves: files that somebody
+// else has changed since. It opens the device nodes again that gresnet has closed. While a job
 // has a lease it does nothing. A slurmd that calls the scripts for Prolog and Epilog until it is restarted would
 // drain the node without them: with called they stay, until an Undo without it.
 func (n Node) Undo(called bool) (undone []string, left []string, err error) {
@@ -307,11 +307,11 @@ func (n Node) Undo(called bool) (undone []string, left []string, err error) {
 	}
 	undone = slices.DeleteFunc(undone, func(file string) bool { return slices.Contains(left, file) })
 	if err == nil {
-		err = n.giveBack(r)
+		err = n.reopen(r)
 	}
-	if err == nil && n.Signs != nil {
+	if err == nil && n.Records != nil {
 		n.before()
-		err = runs.Forget(n.at(expected), n.Signs.State.Expected())
+		err = runs.Forget(n.at(expected), n.Records.State.Expected())
 	}
 	if err != nil {
 		return undone, left, err
@@ -396,13 +396,13 @@ func (n Node) byHand(file string, entries []entry) (all []string, err error) {
 }
 
 // leftOf returns the files of entries that Undo keeps, and the entries of these. A file is left no more when a
-// person has given it back: it is as setup found it, or has all of setup's lines as they were.
+// person has restored it: it is as setup found it, or has all of setup's lines as they were.
 func (n Node) leftOf(r record, kept []entry) (left []string, entries []entry, err error) {
 	done := map[string]bool{}
 	for _, o := range kept {
 		is, asked := done[o.Path]
 		if !asked {
-			if is, err = n.givenBack(o.Path, r); err != nil {
+			if is, err = n.isRestored(o.Path, r); err != nil {
 				return nil, nil, err
 			}
 			done[o.Path] = is
@@ -417,7 +417,7 @@ func (n Node) leftOf(r record, kept []entry) (left []string, entries []entry, er
 	return left, entries, nil
 }
 
-func (n Node) givenBack(file string, r record) (bool, error) {
+func (n Node) isRestored(file string, r record) (bool, error) {
 	of := slices.DeleteFunc(slices.Clone(r.Entries), func(o entry) bool { return o.Path != file })
 	now, err := n.state(file)
 	if err != nil || now == of[0].Before {
@@ -430,7 +430,7 @@ func (n Node) givenBack(file string, r record) (bool, error) {
 	return err == nil && len(lines) == 0, err
 }
 
-// restoreAll gives back all files that nobody else has changed. kept are the entries of the others.
+// restoreAll restores all files that nobody else has changed. kept are the entries of the others.
 func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
 	for _, o := range slices.Backward(r.Entries) {
 		now, err := n.state(o.Path)
@@ -441,7 +441,7 @@ func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
 		case now == o.Before:
 		case slices.Contains(o.After, now), o.Path == enabled && slices.ContainsFunc(units(), func(u string) bool { return now == "link:"+u }):
 			if err := n.restore(o); err != nil {
-				return undone, kept, fmt.Errorf("give %s back: %w", o.Path, err)
+				return undone, kept, fmt.Errorf("restore %s: %w", o.Path, err)
 			}
 			undone = append(undone, o.Path)
 		default:
@@ -455,8 +455,8 @@ func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
 	return undone, kept, nil
 }
 
-// giveBack gives users the device nodes back.
-func (n Node) giveBack(r record) error {
+// reopen opens the device nodes to users again.
+func (n Node) reopen(r record) error {
 	if n.Devices == nil {
 		return nil
 	}
@@ -464,7 +464,7 @@ func (n Node) giveBack(r record) error {
 		r.Devices = new(devnode.Picture) // the node had no HCA then
 	}
 	n.before()
-	return n.Devices.GiveBack(*r.Devices)
+	return n.Devices.Reopen(*r.Devices)
 }
 
 // forget removes the record, and the folders that setup made, if nothing else is in them.
@@ -483,7 +483,7 @@ func (n Node) forget(r record) error {
 	return os.RemoveAll(n.at(Store))
 }
 
-// restore gives one file back.
+// restore restores one file.
 func (n Node) restore(o entry) error {
 	n.before()
 	if o.Before == absent {

@@ -1,5 +1,5 @@
 // Package setup makes a node with an installed package one whose jobs get HCAs: it changes Slurm's
-// files and the node's, and gives them back byte for byte. The plan is pure; the deeds are in do.go.
+// files and the node's, and restores them byte for byte. The plan is pure; the actions are in do.go.
 package setup
 
 import (
@@ -32,7 +32,7 @@ type Site struct {
 	ForShared string                   // what gresnet.toml has that jobs cannot have in Mode; empty: nothing
 	Systemd   bool                     // the node has systemd
 	Network   func(file string) string // the kind of file system, if other hosts have the file, too; nil: none have
-	Signs     runs.Seen
+	Records   runs.Seen
 }
 
 // Edit is one file that is to have another content.
@@ -116,9 +116,9 @@ func twoFiles(root fs.FS, said string) error {
 		"GN790 if slurmd has --conf-server, move "+dir+"/slurm.conf away; else delete the link "+path.Dir(other))
 }
 
-// Mend plans as much of it as it need not guess about: all, or what is the node's own alone. refused
+// Fix plans as much of it as it need not guess about: all, or what is the node's own alone. refused
 // finds files that must not be replaced.
-func Mend(s Site, refused func(Plan) []Refusal) Plan {
+func Fix(s Site, refused func(Plan) []Refusal) Plan {
 	p := Make(s)
 	if p.Refusals = append(p.Refusals, refused(p)...); len(p.Refusals) == 0 {
 		return p
@@ -310,10 +310,10 @@ func (p *planner) calls(key, file, program string) bool {
 	if info, err := fs.Stat(p.Root, strings.TrimPrefix(file, "/")); err == nil {
 		changed = info.ModTime()
 	}
-	if missed := p.Signs.MissedSince(changed); key == "Prolog" && missed != nil {
+	if missed := p.Records.MissedSince(changed); key == "Prolog" && missed != nil {
 		return false
 	}
-	if p.Signs.CameThrough(program, file, changed) {
+	if p.Records.CameThrough(program, file, changed) {
 		return true
 	}
 	if call == slurm.Mentions {
@@ -413,7 +413,7 @@ func (p *planner) flags(t *text) {
 	}
 	switch {
 	case has("runinjob"):
-		p.found(report.Warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named"))
+		p.found(report.Warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a cleanup cannot tell that a job without an epilog has ended, unless the job is named"))
 	case has("contain"), has("x11"):
 		p.found(report.Well("slurm.conf", "PrologFlags=%s", have))
 	case has("alloc"):
@@ -515,7 +515,7 @@ func (p *planner) plugstack(slurmConf string) {
 		return
 	}
 	if err != nil && t.there {
-		p.refuse(err.Error(), "GN239 mend the file, then run setup again")
+		p.refuse(err.Error(), "GN239 fix the file, then run setup again")
 		return
 	}
 	own, understood := p.open(slurm.NodeStack)

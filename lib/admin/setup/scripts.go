@@ -93,9 +93,9 @@ func copyOurs(key, pattern, dir string) string {
 }
 
 // reached says whether slurmd comes to the program: a script that is the program, or does nothing else,
-// says so itself; of others the signs of the runs since they changed do. add is how a call can be had.
+// says so itself; of others the records of the runs since they changed do. add is how a call can be had.
 func (p *planner) reached(files []script, changed time.Time, key, program, add string) []report.Finding {
-	if missed := p.Signs.MissedSince(changed); key == "Prolog" && missed != nil {
+	if missed := p.Records.MissedSince(changed); key == "Prolog" && missed != nil {
 		return []report.Finding{report.Fail("slurm.conf", "GN425 restart slurmctld and slurmd if slurm.conf has changed since; else let "+key+" come to gresnet-prolog, and end with its exit code", "%s at %s: %s", key, missed.At.Format(time.DateTime), strings.TrimPrefix(missed.Text, "gresnet: "))}
 	}
 	for i, f := range files {
@@ -103,10 +103,10 @@ func (p *planner) reached(files []script, changed time.Time, key, program, add s
 			return p.inOrder(files, i, key)
 		}
 	}
-	if unheard := p.Signs.Unheard(changed); key == "Epilog" && unheard != "" {
+	if unheard := p.Records.Unheard(changed); key == "Epilog" && unheard != "" {
 		return []report.Finding{report.Warn("slurm.conf", "GN501 let Epilog end with gresnet-epilog's exit code; if it does, rm "+state.Dir(p.State).FailedEpilog(), "%s", unheard)}
 	}
-	if slices.ContainsFunc(files, func(f script) bool { return p.Signs.CameThrough(program, f.file, changed) }) {
+	if slices.ContainsFunc(files, func(f script) bool { return p.Records.CameThrough(program, f.file, changed) }) {
 		return nil
 	}
 	names, mentions := make([]string, len(files)), false

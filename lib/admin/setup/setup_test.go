@@ -371,13 +371,13 @@ func TestSetupMakesASiteWorkASecondRunChangesNothingAndUndoGivesAllBack(t *testi
 // killed runs something until its n-th change of the node, and tells whether it came so far.
 func killed(n *Node, at int, run func()) (is bool) {
 	count := 0
-	n.deed = func() {
+	n.action = func() {
 		if count == at {
 			panic("killed")
 		}
 		count++
 	}
-	defer func() { is = recover() != nil; n.deed = nil }()
+	defer func() { is = recover() != nil; n.action = nil }()
 	run()
 	return false
 }
@@ -449,7 +449,7 @@ func (d *devices) Picture() (p devnode.Picture, err error) {
 	return p, nil
 }
 
-func (d *devices) GiveBack(p devnode.Picture) error {
+func (d *devices) Reopen(p devnode.Picture) error {
 	d.undone, d.closed, d.access = true, false, p.Nodes["rdma_cm"].Access.Mode
 	return d.jobs
 }
@@ -484,8 +484,8 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 		r := rand.New(rand.NewPCG(uint64(at), 13))
 		root := someSite(r).lay(t, r)
 		before, old := picture(t, root), contents(t, root)
-		s := &Signs{state.Dir(t.TempDir()), []string{"nic"}}
-		n := Node{Root: root, Signs: s}
+		s := &Records{state.Dir(t.TempDir()), []string{"nic"}}
+		n := Node{Root: root, Records: s}
 		p := Make(siteAt(root))
 		alive = !killed(&n, at, func() {
 			if err := n.Do(p); err != nil {
@@ -504,7 +504,7 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 		for killed(&n, r.IntN(12), func() { undo(t, n, at) }) {
 		}
 		if _, err := os.Lstat(s.State.Expected()); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("killed at %d: after undo jobs are held to signs: %v", at, err)
+			t.Fatalf("killed at %d: after undo jobs are held to records: %v", at, err)
 		}
 		if d := differ(before, picture(t, root)); d != "" {
 			t.Fatalf("killed at %d: after undo: %s", at, d)
@@ -513,7 +513,7 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 }
 
 func TestASiteThatNeedsNoChangeIsHeldToSignsAllTheSame(t *testing.T) {
-	n := Node{Root: t.TempDir(), Signs: &Signs{state.Dir(t.TempDir()), []string{"nic"}}}
+	n := Node{Root: t.TempDir(), Records: &Records{state.Dir(t.TempDir()), []string{"nic"}}}
 	if err := n.Expect(); err != nil {
 		t.Fatal(err)
 	}
@@ -598,7 +598,7 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	if copied, err := os.ReadFile(filepath.Join(root, Store, "etc+slurm+slurm.conf")); err != nil || string(copied) != bare {
 		t.Errorf("the copy: %q, %v", copied, err)
 	}
-	// given back by hand, it is nobody's any more
+	// restored by hand, it is nobody's any more
 	if err := os.WriteFile(file, []byte(bare), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -608,7 +608,7 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	}
 }
 
-func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
+func TestWhatUndoLeavesIsRestoredByTheLinesThatItSays(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		n := Node{Root: base().lay(t, r)}
@@ -623,11 +623,11 @@ func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// a person's line, and sometimes a line lost, mended, and lost again
+		// a person's line, and sometimes a line lost, fixed, and lost again
 		change(func(text string) string { return "PartitionName=new Nodes=ALL\n" + text })
 		for range r.IntN(3) {
 			change(func(text string) string { return strings.Replace(text, "GresTypes=", "# was ", 1) })
-			if err := n.Do(Mend(siteAt(n.Root), n.Check)); err != nil {
+			if err := n.Do(Fix(siteAt(n.Root), n.Check)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -666,7 +666,7 @@ func TestWhatUndoLeavesIsGivenBackByTheLinesThatItSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
+func TestWhatIsFixedAfterSomebodyElseIsRestoredAsTheyLeftIt(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		root := base().lay(t, r)
@@ -688,15 +688,15 @@ func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := n.Do(Mend(siteAt(root), n.Check)); err != nil {
+			if err := n.Do(Fix(siteAt(root), n.Check)); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			if err := isSetUp(root); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if p := Mend(siteAt(root), n.Check); p.Changes() {
-			t.Fatalf("seed %d: mending again changes %+v", seed, p.Edits)
+		if p := Fix(siteAt(root), n.Check); p.Changes() {
+			t.Fatalf("seed %d: fixing again changes %+v", seed, p.Edits)
 		}
 		_, left, err := n.Undo(false)
 		if err != nil || theirs != string(text)+"PartitionName=new Nodes=ALL\n" && !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
@@ -711,20 +711,20 @@ func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
 	}
 }
 
-func TestWhereSetupWouldGuessOnlyWhatIsTheNodesOwnIsMended(t *testing.T) {
+func TestWhereSetupWouldGuessOnlyWhatIsTheNodesOwnIsFixed(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	tree := base()
 	tree["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare
 	s := siteAt(tree.lay(t, r))
 	s.HCATables, s.Mode = "[[hca]]\n", "exclusive"
-	p := Mend(s, func(Plan) []Refusal { return nil })
+	p := Fix(s, func(Plan) []Refusal { return nil })
 	var files []string
 	for _, e := range p.Edits {
 		files = append(files, e.Path)
 	}
 	want := append(slices.Clone(s.Files), enabled)
 	if len(p.Refusals) != 1 || !slices.Equal(files, want) {
-		t.Errorf("refused %+v, mended %q, want %q", p.Refusals, files, want)
+		t.Errorf("refused %+v, fixed %q, want %q", p.Refusals, files, want)
 	}
 }
 
@@ -812,7 +812,7 @@ func TestWhatARunHasShownOfASitesScriptCountsMoreThanItsText(t *testing.T) {
 	by := func(script string) runs.Caller { return runs.Caller{Slurmd: true, Script: script} }
 	for name, c := range map[string]struct {
 		script  string
-		signs   runs.Seen
+		records runs.Seen
 		refused bool
 		noted   bool
 	}{
@@ -835,7 +835,7 @@ func TestWhatARunHasShownOfASitesScriptCountsMoreThanItsText(t *testing.T) {
 			if err := os.Chtimes(filepath.Join(fmt.Sprint(s.Root), "etc/slurm/prolog.sh"), now, now); err != nil {
 				t.Fatal(err)
 			}
-			s.Signs = c.signs
+			s.Records = c.records
 			p := Make(s)
 			if refused := len(p.Refusals) == 1 && strings.Contains(p.Refusals[0].Text, "has a Prolog of the site's"); refused != c.refused {
 				t.Errorf("refused: %v", p.Refusals)
@@ -1009,7 +1009,7 @@ these files are other hosts', too, and need these lines:
 }
 
 // systemctl enable writes the path by which systemd knows the unit, which is /lib on some distributions.
-func TestUndoDisablesTheServiceThatAPersonHasEnabledAnewSince(t *testing.T) {
+func TestUndoDisablesTheServiceThatAPersonHasEnabledAgainSince(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	n := Node{Root: base().lay(t, r)}
 	setUp(t, n)
@@ -1024,7 +1024,7 @@ func TestUndoDisablesTheServiceThatAPersonHasEnabledAnewSince(t *testing.T) {
 }
 
 // After an undo that left files the site may have changed who can open device nodes.
-func TestASecondSetupNotesAnewWhoCanOpenDeviceNodes(t *testing.T) {
+func TestASecondSetupNotesAgainWhoCanOpenDeviceNodes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	n := Node{Root: base().lay(t, r)}
 	d := &devices{access: 0o666}

@@ -39,7 +39,7 @@ const (
 func (t *Trial) lease() state.Lease { return t.state.Lease(theJob) }
 
 // begin keeps other trials away and makes what the programs read. end removes it, unless a lease is left that
-// the next trial gives back.
+// the next trial returns.
 func (t *Trial) begin() (end func() error, err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

@@ -125,8 +125,8 @@ func isIdle() error {
 
 func (t *Trial) tryAll(ctx context.Context) error {
 	if t.lease().Exists() {
-		t.Say("gives back what an earlier try left")
-		if err := t.giveBack(); err != nil {
+		t.Say("returns what an earlier try left")
+		if err := t.returnAll(); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (t *Trial) try(ctx context.Context, group []*hca) error {
 	return nil
 }
 
-// round has a prolog take the HCAs, looks at them from inside, has an epilog give them back, and compares.
+// round has a prolog take the HCAs, looks at them from inside, has an epilog return them, and compares.
 // A program that kill names is killed after a time. ended tells that the round came to its end and found the
 // prolog in order.
 func (t *Trial) round(ctx context.Context, group []*hca, kill map[string]time.Duration) (ended bool, err error) {
@@ -274,7 +274,7 @@ func (t *Trial) round(ctx context.Context, group []*hca, kill map[string]time.Du
 		t.run(context.Background(), t.Epilog, kill[t.Epilog])
 	}
 	began := time.Now()
-	left := t.giveBack(group...)
+	left := t.returnAll(group...)
 	out := time.Since(began)
 	t.compare(group)
 	for _, h := range group {
@@ -285,8 +285,8 @@ func (t *Trial) round(ctx context.Context, group []*hca, kill map[string]time.Du
 	return ended && len(group[0].Faults) == 0, left
 }
 
-// giveBack has an epilog give back the HCAs of the trial's job. It fails if the lease remains.
-func (t *Trial) giveBack(group ...*hca) error {
+// returnAll has an epilog return the HCAs of the trial's job. It fails if the lease remains.
+func (t *Trial) returnAll(group ...*hca) error {
 	gave := t.run(context.Background(), t.Epilog, 0)
 	t.blame(group, gave.warnings...)
 	if gave.fault != "" {

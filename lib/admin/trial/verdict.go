@@ -49,7 +49,7 @@ func Judge(found *report.Trial, named, interrupted bool) error {
 	}
 	switch {
 	case interrupted:
-		return hint.With(errors.New("interrupted"), "GN636 what had been taken is given back; run it again")
+		return hint.With(errors.New("interrupted"), "GN636 what had been taken is returned; run it again")
 	case len(bad) > 0:
 		return hint.With(fmt.Errorf("%d of %d HCAs are not good: %s", len(bad), len(found.HCAs), strings.Join(bad, ", ")),
 			"GN637 the lines below the table say why; keep jobs from these HCAs, and attach the file of --report to an issue")

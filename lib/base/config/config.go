@@ -117,7 +117,7 @@ type HCA struct {
 	Network   netip.Prefix
 	GPUs      []int // Slurm's indices of the GPUs that it serves, ascending; in parts, part n serves the n-th
 	Interface Interface
-	Take      bool // it goes even if the node itself needs its interface
+	Take      bool // it goes even if its interface is reserved for the host
 	VF        VF   // what the PF does for its VFs, unless a policy says otherwise
 
 	PKey node.PKey // of its slots, unless a policy says otherwise; 0: only policies say it
@@ -132,7 +132,7 @@ const (
 	Keep                  // it stays in the root namespace
 )
 
-// What becomes of an HCA whose interface the node itself needs.
+// What becomes of an HCA whose interface is reserved for the host.
 const (
 	nodeKeep = "keep" // no job gets it
 	nodeTake = "take" // jobs get it all the same

@@ -9,7 +9,7 @@ import (
 	"gresnet/lib/base/document"
 )
 
-// What becomes of an HCA whose port comes home without its link, or with a slower one.
+// What becomes of an HCA whose port comes back without its link, or with a slower one.
 const (
 	HealthWarn       = "warn"       // a person is told
 	HealthQuarantine = "quarantine" // and no job gets it

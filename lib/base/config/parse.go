@@ -108,7 +108,7 @@ func (d *Deadline) read(t document.Table) {
 		// `"100s"` | how long a prolog may take in all, 10s to 1h: half for its work, half to undo it
 		"prolog",
 		// `"100s"` | how long an epilog may take in all, 10s to 1h: at most half to wait for a prolog or a
-		// sweep of the job, the rest to undo. If the value has changed since the job began, the longer one
+		// cleanup of the job, the rest to undo. If the value has changed since the job began, the longer one
 		// counts. The next run continues where this one stopped
 		"epilog",
 	)
@@ -166,7 +166,7 @@ func readHCA(t document.Table, names []string) HCA {
 		"gpus",
 		// `"move"` | `"keep"`: its network interface stays in the root namespace
 		"interface",
-		// `"keep"` | no job gets an HCA whose interface [the node itself needs](#what-the-node-itself-needs);
+		// `"keep"` | no job gets an HCA whose interface [is reserved for the host](#what-is-reserved-for-the-host);
 		// `"take"`: jobs get it nevertheless
 		"node",
 		// | [what the PF does for its VFs](#what-the-pf-does-for-a-vf) while jobs have them, with `part =

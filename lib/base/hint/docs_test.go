@@ -180,18 +180,18 @@ func plugin(t *testing.T) (all []said) {
 // endings are the ids of how a run ended, which errors have that come without a hint.
 var endings = []said{
 	{"any other error: nothing was changed, or all of it was undone", "GN001 the node is as it was; fix the cause, then return the node to service"},
-	{"any other error, and something remains to be undone", "GN002 HCAs that are not home are kept from later jobs (gresnet status); fix the cause, then run this again"},
-	{"the same, for one job", "GN003 HCAs that are not home are kept from later jobs; fix the cause, then run: SLURM_JOB_ID=… gresnet-epilog"},
+	{"any other error, and something remains to be undone", "GN002 HCAs that were not returned are kept from later jobs (gresnet status); fix the cause, then run this again"},
+	{"the same, for one job", "GN003 HCAs that were not returned are kept from later jobs; fix the cause, then run: SLURM_JOB_ID=… gresnet-epilog"},
 }
 
 // warnings are those that a run prints. lib/admin/cli knows their ids by the kind of event.
 var warnings = []said{
-	{"port … of … came home with …, it had …; … has no carrier (EVENT=port-worse)", "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"},
+	{"port … of … came back with …, it had …; … has no carrier (EVENT=port-worse)", "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"},
 	{"port … of … counted … more of … for the job, [health] allows … (EVENT=port-worse)", "GN641 look at cable and switch; gresnet release ends a quarantine"},
 	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet check says which mode the node has after a reboot"},
 	{"read …: it is not as it was written (EVENT=table-unread)", "GN006 see gresnet status: no job gets the HCA that the entry is about"},
 	{"… (…) is released: the node does not have it any more (EVENT=hca-released)", "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again"},
-	{"what came home is not as it was, a manager or udev is still at it (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
+	{"what came back is not as it was, a manager or udev is still at it (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
 }
 
 // kinds are the kinds of events that lib/admin/cli has an id for.

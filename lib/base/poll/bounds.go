@@ -29,7 +29,7 @@ var (
 	Addresses = Bound{Name: "addresses", Most: 20 * time.Second, Least: 2 * time.Millisecond}
 
 	// GIDs: the kernel adds GIDs in a work queue of its own after an interface gets an address
-	// (roce_gid_mgmt.c). All interfaces of an unwinding had their addresses before the first wait.
+	// (roce_gid_mgmt.c). All interfaces of a rollback had their addresses before the first wait.
 	GIDs = Bound{Name: "GIDs", Most: 20 * time.Second, Sum: 20 * time.Second, Least: time.Millisecond}
 	// RoCEv2: it adds that for RoCE v2 right after that for v1 (roce_gid_mgmt.c:update_gid).
 	RoCEv2 = Bound{Name: "GIDs for RoCE v2", Most: time.Second, Least: time.Millisecond}
@@ -45,7 +45,7 @@ var (
 	// the epilog.
 	Managers = Bound{Name: "managers", Most: 10 * time.Second, Once: true, Least: 20 * time.Millisecond}
 
-	// Dying: the kernel ends a namespace a moment after its last process, and what was in it comes home.
+	// Dying: the kernel ends a namespace a moment after its last process, and what was in it comes back.
 	Dying = Bound{Name: "what the end of a namespace brings home", Most: time.Second, Least: 5 * time.Millisecond}
 	// Hidden: a device is in a namespace that is neither the node's nor the job's: a socket that still sends keeps such
 	// a namespace for minutes, the kernel's own clean-up for a moment. The kernel reports devices that come to the root
@@ -165,7 +165,7 @@ const (
 	// Service: a process of root's that has run so long is a service. A look at an HCA, as monitors have it (ibv_devinfo), is
 	// over sooner.
 	Service = 30 * time.Second
-	// Grace: a sweep takes a lease without a sign that its job ever started: between the prolog's end and
+	// Grace: a cleanup takes a lease without a sign that its job ever started: between the prolog's end and
 	// the job's first process the job looks like one that is gone.
 	Grace = 10 * time.Minute
 	// Settled: a folder has changed, so its time tells of the next change: the kernel counts in ticks.

@@ -122,7 +122,7 @@ func TestPortsThatAreBroughtUpOneAfterAnotherAreWaitedForInVainNoLongerThanTheir
 	})
 }
 
-func TestAPortThatIsBroughtUpAgainHasItsTimeAnew(t *testing.T) {
+func TestAPortThatIsBroughtUpAgainHasItsTimeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(Budget)
 		waitFor(t, b, Carrier.Of("port"), never)

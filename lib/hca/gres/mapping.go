@@ -28,7 +28,7 @@ type Entry struct {
 	HCA   node.HCA `json:"hca"`
 	GPUs  []int    `json:"gpus,omitempty"` // Slurm's indices of the GPUs that it serves
 	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
-	Take  bool     `json:"take,omitempty"` // jobs get it even if the node itself needs its interface
+	Take  bool     `json:"take,omitempty"` // jobs get it even if its interface is reserved for the host
 
 	VF config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
 

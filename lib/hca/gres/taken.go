@@ -37,7 +37,7 @@ type Holding struct {
 }
 
 // Taken means that others hold what the job is to have: it can have it when they
-// give it back. Until then it is the fault that it wraps.
+// return it. Until then it is the fault that it wraps.
 //
 // That is the job's, also where Slurm has counted an HCA as free: when a job shrinks while it runs
 // (scontrol update NumNodes=), Slurm gives its HCAs to others before its epilog has ended, and who holds an RDMA-CM
@@ -61,13 +61,13 @@ func (t *Taken) Shared() *Refusal {
 	return r
 }
 
-// Spared says why those who hold the HCAs were not swept, where Slurm has counted these as free.
+// Spared says why those who hold the HCAs were not cleaned up, where Slurm has counted these as free.
 func (t *Taken) Spared(why error) error {
 	if !t.want.counted() || !errors.As(t.cause, new(*Refusal)) {
 		return fmt.Errorf("%w: %w", t, why)
 	}
 	r := refuse(HeldByJobs, t.want, "%s: %s", t.why, why)
-	r.Do = cmp.Or(hint.Whole(why), hint.Whole(t.cause)) // a sweep by name would spare such a job, too
+	r.Do = cmp.Or(hint.Whole(why), hint.Whole(t.cause)) // a cleanup by name would spare such a job, too
 	return r
 }
 
@@ -97,7 +97,7 @@ func heldIndex(w Want, by Holding) *Taken {
 		t.cause = r
 	case w.counted():
 		r := refuse(HeldByJobs, w, "%s", t.why)
-		r.Do = fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet sweep %d", holder.Job, holder.Job)
+		r.Do = fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet cleanup %d", holder.Job, holder.Job)
 		t.cause = r
 	default:
 		t.cause = uncounted(w, "%s", t.why)
@@ -109,7 +109,7 @@ func heldIndex(w Want, by Holding) *Taken {
 // which HCAs some are. That is the node's fault if those which are not known would have been enough.
 func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	var texts []string
-	var jobs []Holding // who may give theirs back
+	var jobs []Holding // who may return theirs
 	spoilt := 0
 	for _, b := range by {
 		texts = append(texts, fmt.Sprintf("%s (%s): %s", b.Entry.HCA.Name, b.Entry, b.Holder))
@@ -138,7 +138,7 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 		if sick {
 			r.Reason = Quarantined
 		}
-		r.Do = "GN191 run gresnet status: mend and release what is quarantined, and see whether the jobs still run here"
+		r.Do = "GN191 run gresnet status: fix and release what is quarantined, and see whether the jobs still run here"
 		t.cause = r
 	}
 	return t

@@ -142,7 +142,7 @@ func TestWhatOthersHoldOrIsQuarantinedIsTheJobsFault(t *testing.T) {
 		held, sick []int
 		reason     gres.Reason
 		err        string
-		by         int // holders who may give it back
+		by         int // holders who may return it
 	}{
 		{"a count of Slurm's", gres.Want{Gres: "nic", Count: 4, Source: "scontrol"}, []int{1}, nil, gres.HeldByJobs,
 			"nic:4, which source scontrol says the job has: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},

@@ -15,7 +15,7 @@ import (
 
 // TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;
 // those that are not come after them, as the next indices of the first name. Those that
-// no job would get, since the node itself needs them, say, are comments, with the reason. A PF in
+// no job would get, since they are reserved for the host, say, are comments, with the reason. A PF in
 // parts has one table for all of them, before the others.
 func (s Scan) TOML(w io.Writer, names []string) error {
 	for _, c := range s.Parts {

@@ -32,7 +32,7 @@ func (e CarrierError) Error() string {
 	return fmt.Sprintf("%s (port %d of %s) has no carrier in the job, it had one on the node: see its cable and its switch port", e.Interface, e.Port, e.HCA)
 }
 
-// PortError says how a port that came home is worse than before.
+// PortError says how a port that came back is worse than before.
 type PortError struct {
 	HCA       string
 	Port      uint32
@@ -54,7 +54,7 @@ func (e PortError) Error() string {
 	if e.Interface != "" {
 		text += fmt.Sprintf(" (%s)", e.Interface)
 	}
-	return fmt.Sprintf("%s came home with %s %s, it had %s", text, e.What, e.Now, e.Before)
+	return fmt.Sprintf("%s came back with %s %s, it had %s", text, e.What, e.Now, e.Before)
 }
 
 // Hint says what to do about it.

@@ -98,7 +98,7 @@ func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
 		})
 		w.Close()
 		if found := err == nil; found != comesHome || !found && !errors.Is(err, notFound) {
-			t.Errorf("it comes home: %t, and the search says %v", comesHome, err)
+			t.Errorf("it comes back: %t, and the search says %v", comesHome, err)
 		}
 		if looks[other.String()] != 0 {
 			t.Errorf("it looked %d times into another namespace", looks[other.String()])

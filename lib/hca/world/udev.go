@@ -10,7 +10,7 @@ import (
 	"gresnet/lib/kernel/udev"
 )
 
-// AwaitUdev waits until udev has handled the events of devices that came home: udev renames
+// AwaitUdev waits until udev has handled the events of devices that came back: udev renames
 // interfaces and sets the modes of device nodes, and may so change again what gresnet has restored.
 // A watch counts only events of network and RDMA devices, because users can make any number of
 // others. Without one, udev's file /run/udev/queue says that events are waiting (udevadm(8),

@@ -54,7 +54,7 @@ type Given struct {
 // Ports returns where the node's blocks of ports are.
 func (g Given) Ports() ports.Node { return ports.In(g.Guard.Pins) }
 
-// Outcome is what the steps of an unwinding find out, and what they leave to do. The caller
+// Outcome is what the steps of a rollback find out, and what they leave to do. The caller
 // adds what it finds out itself.
 type Outcome struct {
 	// Away says why an HCA could not be brought home.
@@ -82,8 +82,8 @@ type Piece struct {
 	Interface link.ID // the zero ID means the RDMA device
 }
 
-// Deed says what a step is and what it is about.
-type Deed interface {
+// Action says what a step is and what it is about.
+type Action interface {
 	// Kind names the step in the journal and, with Object, for people.
 	Kind() string
 	// Object names what the step is about: mlx5_3, ib0; empty for the lease itself.
@@ -95,15 +95,15 @@ type Deed interface {
 // Rest is what a step left to do when all interfaces are up, because it needs the carrier of its
 // own. All links train at once, so the run waits no longer than for the slowest.
 type Rest struct {
-	Deed
+	Action
 	Do func() error
 }
 
 // Leave leaves something to do when all interfaces are up.
-func (w *World) Leave(of Deed, rest func() error) { w.Rest = append(w.Rest, Rest{of, rest}) }
+func (w *World) Leave(of Action, rest func() error) { w.Rest = append(w.Rest, Rest{of, rest}) }
 
 // LeaveCarrier leaves the wait for the carrier of one of the job's interfaces.
-func (w *World) LeaveCarrier(of Deed, index int) {
+func (w *World) LeaveCarrier(of Action, index int) {
 	w.Leave(of, func() error {
 		return w.InJob(func(v *scan.View) error {
 			_, err := v.Link.AwaitCarrier(index, link.Own{Up: true, Running: true})

@@ -65,10 +65,10 @@ func (f Folder) setMark() error {
 }
 
 // Open opens a folder that Close has closed. Any other is left as it is.
-func (f Folder) Open() error { return f.giveBack(Access{Mode: folderOpen}) }
+func (f Folder) Open() error { return f.reopen(Access{Mode: folderOpen}) }
 
-// giveBack gives a folder that Close has closed the access that it had. Any other is left as it is.
-func (f Folder) giveBack(had Access) error {
+// reopen gives a folder that Close has closed the access that it had. Any other is left as it is.
+func (f Folder) reopen(had Access) error {
 	if is, err := f.isMarked(); err != nil || !is {
 		return err
 	}

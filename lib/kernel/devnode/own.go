@@ -84,7 +84,7 @@ func (n Nodes) close() error {
 }
 
 // isGiven tells whether a job has a device node of the node's own: one that is not in the folder, which a
-// lease replaces. An epilog gives it back.
+// lease replaces. An epilog restores it.
 func isGiven(name string, access Access) bool {
 	return sysfs.IsHFI(name) && access.UID != 0 && access.Mode == RootAlone().Mode
 }

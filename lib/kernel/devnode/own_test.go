@@ -235,7 +235,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 	// One after the other, on one node, whose device nodes are made again each time, or not.
 	for _, c := range []struct {
 		what, toml string
-		anew       bool
+		remade     bool
 		told       []string
 	}{
 		{"none is listed", "", true, []string{one, two, cm}},
@@ -248,7 +248,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 	} {
 		for _, name := range []string{"uverbs0", "umad0", "uverbs1", "umad1", "uverbs2", "rdma_cm"} {
 			path := filepath.Join(dev, name)
-			if !c.anew {
+			if !c.remade {
 				continue
 			}
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +278,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 	}
 }
 
-func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
+func TestDeviceNodesAreRestoredAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
 	sysOf := func(numbers ...string) fstest.MapFS {
 		sys := fstest.MapFS{"class/misc/rdma_cm/uevent": file("DEVMODE=0666")}
 		for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
@@ -348,7 +348,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 		t.Errorf("what is closed is taken for what was: %+v, %v", closed, err)
 	}
 	// Nothing has run before: who closed a node was the site.
-	if err := n.GiveBack(had, func([]string) (bool, error) { return true, nil }); err != nil {
+	if err := n.Reopen(had, func([]string) (bool, error) { return true, nil }); err != nil {
 		t.Fatal(err)
 	}
 	all, err := n.Picture(true)
@@ -358,7 +358,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.GiveBack(all, func(devices []string) (bool, error) { return true, fmt.Errorf("udev was asked about %q", devices) }); err != nil {
+	if err := n.Reopen(all, func(devices []string) (bool, error) { return true, fmt.Errorf("udev was asked about %q", devices) }); err != nil {
 		t.Error(err)
 	}
 	has("as the site closed it", dev, was, folder)
@@ -369,7 +369,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	var asked []string
 	rules := func(devices []string) (bool, error) { asked = devices; return true, nil }
 	for range 2 { // the second finds nothing to do
-		if err := n.GiveBack(had, rules); err != nil {
+		if err := n.Reopen(had, rules); err != nil {
 			t.Fatal(err)
 		}
 		has("at once", dev, was, folder)
@@ -378,7 +378,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	if want := []string{"/sys/class/infiniband_mad/umad0"}; !slices.Equal(asked, want) {
 		t.Errorf("udev was asked about %q, wanted %q", asked, want)
 	}
-	// The HCAs have been in jobs, and came home with other numbers.
+	// The HCAs have been in jobs, and came back with other numbers.
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	}
 	lay(dev, map[string]Access{"uverbs8": RootAlone(), "uverbs9": RootAlone(), "rdma_cm": RootAlone()})
 	n.Sys = sysOf("9", "8")
-	if err := n.GiveBack(had, rules); err != nil {
+	if err := n.Reopen(had, rules); err != nil {
 		t.Fatal(err)
 	}
 	has("with other numbers", dev, map[string]Access{"uverbs9": was["uverbs0"], "uverbs8": was["uverbs1"], "rdma_cm": was["rdma_cm"]}, folder)
@@ -398,14 +398,14 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.GiveBack(Picture{}, func([]string) (bool, error) { return false, nil }); err != nil {
+	if err := n.Reopen(Picture{}, func([]string) (bool, error) { return false, nil }); err != nil {
 		t.Fatal(err)
 	}
 	has("as the kernel makes them", dev, map[string]Access{"uverbs9": {Mode: 0o666}, "uverbs8": {Mode: 0o666}, "rdma_cm": {Mode: 0o666}}, Access{Mode: 0o755})
 }
 
 // Programs of Omni-Path open /dev/hfi1_N, which is where no lease covers it.
-func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *testing.T) {
+func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndRestored(t *testing.T) {
 	top := deviceFolder(t)
 	dev, path := filepath.Join(top, "infiniband"), filepath.Join(top, "hfi1_0")
 	if err := os.Mkdir(dev, 0o755); err != nil {
@@ -449,10 +449,10 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *test
 		if now, err := Stat(filepath.Join(lease, "hfi1_0")); err != nil || now != jobs { // by which the guard knows it
 			t.Errorf("in the lease it is %+v, wanted %+v: %v", now, jobs, err)
 		}
-		if err := errors.Join(Set(path, closed), n.GiveBack(had, func([]string) (bool, error) { return false, nil })); err != nil {
+		if err := errors.Join(Set(path, closed), n.Reopen(had, func([]string) (bool, error) { return false, nil })); err != nil {
 			t.Fatal(err)
 		}
-		has("given back", open)
+		has("returned", open)
 	}
 }
 

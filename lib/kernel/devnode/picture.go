@@ -46,10 +46,10 @@ func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 	})
 }
 
-// GiveBack gives the device nodes that are closed the access that they had, then the folder. For
+// Reopen gives the device nodes that are closed the access that they had, then the folder. For
 // nodes that the picture lacks, udev is called with their folders in /sys: it knows the site's
 // rules. It returns false where there is no udev: then they get the modes of the kernel.
-func (n Nodes) GiveBack(p Picture, udev func(devices []string) (bool, error)) error {
+func (n Nodes) Reopen(p Picture, udev func(devices []string) (bool, error)) error {
 	var unknown []string
 	err := n.each(func(name string, access Access) error {
 		if access != RootAlone() {
@@ -70,12 +70,12 @@ func (n Nodes) GiveBack(p Picture, udev func(devices []string) (bool, error)) er
 		err = n.giveUnknown(unknown, udev)
 	}
 	if err != nil {
-		return fmt.Errorf("give device nodes back: %w", err)
+		return fmt.Errorf("restore device nodes: %w", err)
 	}
 	if p.Folder == nil {
 		return n.folder().Open()
 	}
-	return n.folder().giveBack(*p.Folder)
+	return n.folder().reopen(*p.Folder)
 }
 
 func (n Nodes) giveUnknown(names []string, udev func([]string) (bool, error)) error {

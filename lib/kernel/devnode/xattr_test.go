@@ -45,7 +45,7 @@ func give(t *testing.T, path, name string, value []byte) {
 	}
 }
 
-func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
+func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAgain(t *testing.T) {
 	dir := nodes(t)
 	node := filepath.Join(dir, "null")
 	made := func(mode uint32) {

@@ -102,7 +102,7 @@ func Look(s Settings) (all []Before, err error) {
 	return all, nil
 }
 
-// Attach makes the programs judge what goes by the node's interfaces. Call it for each job: it mends what is gone, as
+// Attach makes the programs judge what goes by the node's interfaces. Call it for each job: it fixes what is gone, as
 // filters of an interface that was made again, and tells the programs what the node has by now.
 func (n Node) Attach(s Settings) error {
 	if len(s.Uplinks) == 0 {

@@ -2,7 +2,7 @@
 // processor, since threads that look for more to do are in its way, and has a stack that need not grow.
 //
 // It imports nothing but runtime, so Go initializes it before nearly all others (The Go Programming
-// Language Specification, Package initialization). Later, each processor that goes has to give back
+// Language Specification, Package initialization). Later, each processor that goes has to return
 // the memory that it has set aside by then, which takes a tenth of a millisecond.
 package processor
 

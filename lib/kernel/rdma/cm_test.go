@@ -24,7 +24,7 @@ func cmFolder(t *testing.T) (folder CMFolder, tos string) {
 	return folder, filepath.Join(port, "default_roce_tos")
 }
 
-func TestWhatRDMACMHasForADeviceIsGivenBack(t *testing.T) {
+func TestWhatRDMACMHasForADeviceIsRestored(t *testing.T) {
 	folder, tos := cmFolder(t)
 	had, err := folder.Read("mlx5_0")
 	if want := []CM{{1, "RoCE v2", "106"}}; err != nil || !reflect.DeepEqual(had, want) {
@@ -45,7 +45,7 @@ func TestWhatRDMACMHasForADeviceIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestWithoutRDMACMThereIsNothingToGiveBack(t *testing.T) {
+func TestWithoutRDMACMThereIsNothingToRestore(t *testing.T) {
 	notes := t.TempDir()
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "rdma_cm")} {
 		folder := CMFolder{path, notes}

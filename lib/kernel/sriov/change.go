@@ -34,7 +34,7 @@ var changer = detach.New("gresnet-vf", func(args []string, say detach.Say) error
 // ErrNoDriver means that a VF was offered to the drivers, and none has taken it.
 var ErrNoDriver = errors.New("no driver takes it")
 
-// The changer's deeds.
+// The changer's actions.
 const (
 	create = "create" // PF COUNT
 	rebind = "rebind" // VF DURATION, that its driver may take to come

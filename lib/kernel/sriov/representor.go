@@ -327,7 +327,7 @@ func vlansOf(rep Link) (list []PortVLAN, err error) {
 // Apply sets a representor. It comes up after it has its VLANs, and goes down before they change. One that somebody has
 // put onto another bridge since has lost the VLANs by that.
 func (p Port) Apply(ctx context.Context, rep Link) error {
-	todo, err := p.deeds(ctx, rep)
+	todo, err := p.actions(ctx, rep)
 	if err != nil {
 		return err
 	}
@@ -350,8 +350,8 @@ func (p Port) Apply(ctx context.Context, rep Link) error {
 // isPort tells whether a representor is on the bridge whose VLANs are wanted.
 func (p Port) isPort(l netlink.Link) bool { return p.Bridge != 0 && l.Attrs().MasterIndex == p.Bridge }
 
-// deeds returns the requests that set a representor, in order: none if it is set so already.
-func (p Port) deeds(ctx context.Context, rep Link) (todo []func() error, err error) {
+// actions returns the requests that set a representor, in order: none if it is set so already.
+func (p Port) actions(ctx context.Context, rep Link) (todo []func() error, err error) {
 	l, err := linkOf(rep)
 	if err != nil {
 		return nil, err
@@ -395,9 +395,9 @@ func (p Port) retag(rep Link, l netlink.Link, now []PortVLAN) (todo []func() err
 	return todo
 }
 
-func named(deed string, rep Link, err error) error {
+func named(action string, rep Link, err error) error {
 	if err != nil {
-		err = fmt.Errorf("%s representor %s: %w", deed, rep.Name, err)
+		err = fmt.Errorf("%s representor %s: %w", action, rep.Name, err)
 	}
 	return err
 }

@@ -37,10 +37,10 @@ func Notify(n *host.Host, j job.Job, why []string) {
 	}
 }
 
-// Forget removes what the prolog left for the job's steps beside the lease: the line, and the sign of
+// Forget removes what the prolog left for the job's steps beside the lease: the line, and the record of
 // its run.
 func Forget(n *host.Host, job uint32) {
-	for _, path := range []string{n.State.Notice(job), n.State.Sign(job)} {
+	for _, path := range []string{n.State.Notice(job), n.State.Record(job)} {
 		if err := state.Remove(path); err != nil {
 			n.Notice(job, "remove what the prolog left for the job's steps: %s", err)
 		}

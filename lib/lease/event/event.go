@@ -16,28 +16,28 @@ type Kind string
 
 // The kinds of events.
 const (
-	StepDone       Kind = "step-done"       // a step was done, undone, or looked at again
-	StepFailed     Kind = "step-failed"     // it was not
-	Differs        Kind = "differs"         // what came home is not as it was
-	PortWorse      Kind = "port-worse"      // a port came home, or into the job, without its link, or home with a slower one
-	LeaseTaken     Kind = "lease-taken"     // a lease counts from now on
-	LeaseRefused   Kind = "lease-refused"   // the job asked for what it cannot have
-	LeaseReturned  Kind = "lease-returned"  // all of a lease is undone
-	LeaseSwept     Kind = "lease-swept"     // and nobody but the sweep would have done it
-	LeaseSpared    Kind = "lease-spared"    // a sweep left a lease alone, since its job is not gone for sure
-	Traffic        Kind = "traffic"         // what a port of an HCA carried for a job
-	HCAQuarantined Kind = "hca-quarantined" // no job gets it until a person has looked
-	HCAReleased    Kind = "hca-released"    // a person has
-	TableUnread    Kind = "table-unread"    // an entry of the node table does not read
-	ModeSet        Kind = "mode-set"        // the RDMA netns mode was changed
-	ModeWrong      Kind = "mode-wrong"      // it is not what the configuration wants
-	Remark         Kind = "remark"          // what a person may want to know besides
+	StepDone       Kind = "step-done"        // a step was done, undone, or looked at again
+	StepFailed     Kind = "step-failed"      // it was not
+	Differs        Kind = "differs"          // what came back is not as it was
+	PortWorse      Kind = "port-worse"       // a port came back, or into the job, without its link, or home with a slower one
+	LeaseTaken     Kind = "lease-taken"      // a lease counts from now on
+	LeaseRefused   Kind = "lease-refused"    // the job asked for what it cannot have
+	LeaseReturned  Kind = "lease-returned"   // all of a lease is undone
+	LeaseCleanedUp Kind = "lease-cleaned-up" // and nobody but the cleanup would have done it
+	LeaseSpared    Kind = "lease-spared"     // a cleanup left a lease alone, since its job is not gone for sure
+	Traffic        Kind = "traffic"          // what a port of an HCA carried for a job
+	HCAQuarantined Kind = "hca-quarantined"  // no job gets it until a person has looked
+	HCAReleased    Kind = "hca-released"     // a person has
+	TableUnread    Kind = "table-unread"     // an entry of the node table does not read
+	ModeSet        Kind = "mode-set"         // the RDMA netns mode was changed
+	ModeWrong      Kind = "mode-wrong"       // it is not what the configuration wants
+	Remark         Kind = "remark"           // what a person may want to know besides
 )
 
 // Kinds returns all of them.
 func Kinds() []Kind {
 	return []Kind{
-		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,
+		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseCleanedUp,
 		LeaseSpared, Traffic, HCAQuarantined, HCAReleased, TableUnread, ModeSet, ModeWrong, Remark,
 	}
 }
@@ -52,11 +52,11 @@ type Event struct {
 	Warning string // what a person must know though nothing failed
 
 	// Of a step.
-	Verb string // do, finish, undo, verify
-	Step string // its kind: rdma, link
-	Deed string // all of it, for people: "do rdma mlx5_3"
-	Took time.Duration
-	Err  error
+	Verb   string // do, finish, undo, verify
+	Step   string // its kind: rdma, link
+	Action string // all of it, for people: "do rdma mlx5_3"
+	Took   time.Duration
+	Err    error
 
 	Reason gres.Reason // of a refusal
 	ID     string      // of the message

@@ -83,7 +83,7 @@ func (l *Look) BeginTraffic(notes []*step.Access) *Traffic {
 		}
 		return nil
 	}
-	// The job first, which in exclusive mode has them; what came home already is on the node.
+	// The job first, which in exclusive mode has them; what came back already is on the node.
 	_ = l.World.WithHCAs(l.mode(), look)
 	err := l.World.OnHost(look)
 	if err == nil {

@@ -38,7 +38,7 @@ type Host struct {
 	Config config.Config
 	Log    func(event.Event)
 	Now    func() time.Time
-	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
+	Undo   time.Duration // how long one rollback may take; 0: as long as the lease says
 
 	// Joined fails if Slurm's tasks would not join the lease of their job; nil: Slurm starts none.
 	Joined func() error

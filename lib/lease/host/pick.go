@@ -84,7 +84,7 @@ func (n *Host) readShared(h node.HCA) (table.Shared, error) {
 		return table.Shared{}, err
 	}
 	for i := range a.Nodes {
-		a.Nodes[i].Attributes = nil // they stay with the nodes, which no slot has made anew
+		a.Nodes[i].Attributes = nil // they stay with the nodes, which no slot has made again
 	}
 	return table.Shared{HCA: d.ID, Name: d.Name, Nodes: a.Nodes}, nil
 }

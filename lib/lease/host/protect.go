@@ -45,7 +45,7 @@ func (l *Look) protectNode(v *scan.View, index int, s snapshot.Settings) error {
 	return l.protectUnknown(s.Name)
 }
 
-// needs tells whether the node cannot do without an interface, or a move would lose what cannot be given back.
+// needs tells whether the node cannot do without an interface, or a move would lose what cannot be restored.
 func (l *Look) needs(v *scan.View, i link.Interface) bool {
 	s, err := v.Link.Settings(i.Index)
 	return err != nil || l.protectNode(v, i.Index, s) != nil
@@ -142,7 +142,7 @@ func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []er
 	})
 	switch {
 	case a.err != nil:
-		return nil, []error{hint.With(fmt.Errorf("find what the node itself needs: %w", a.err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet check")}
+		return nil, []error{hint.With(fmt.Errorf("find what is reserved for the host: %w", a.err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet check")}
 	case !read:
 		return nil, []error{&gres.Refusal{
 			Reason: gres.NoAnswer, Ask: needs, Why: "read slurm.conf: no answer in time",
@@ -154,7 +154,7 @@ func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []er
 
 // needs is what a job is refused for while no server tells it. The server may be away for a minute, and
 // users can keep it busy: it is no fault of the node's.
-const needs = "what the node itself needs"
+const needs = "what is reserved for the host"
 
 // resolve looks up all names at once.
 func (n *Host) resolve(ctx context.Context, names []slurm.Pair) (list []lifeline, unknown []error) {

@@ -124,14 +124,14 @@ func TestAnInterfaceThatTheNodeMayNeedIsNoJobs(t *testing.T) {
 		"an escaped # before":     {conf: "JobCompPass=a\\#b \\\n\nNodeName=n2 Reason=\"rack \\#4\" NodeAddr=10.9.0.1\n", want: "hca0 has the address of NodeAddr 10.9.0.1"},
 		"the node's host name":    {conf: "NodeName=gpu001 NodeHostname=n2 NodeAddr=10.9.0.1\n", want: "hca0 has the address of NodeAddr 10.9.0.1"},
 		"five brackets":           {conf: "NodeName=n[2]x[0]c[0]s[0]b[0],n2 NodeAddr=10.9.0.[0-1]\n", want: "hca0 has the address of NodeAddr 10.9.0.1"},
-		"a line that is odd":      {conf: "NodeName=n2 NodeAddr\n", want: `move hca0: find what the node itself needs: /etc/slurm/slurm.conf:1: "NodeAddr" is not KEY=VALUE`},
-		"a list that is odd":      {conf: "NodeName=n[1\n", want: `move hca0: find what the node itself needs: /etc/slurm/slurm.conf:1: parse hostlist "n[1": "n[1" has no closing bracket`},
-		"an include that is away": {conf: "Include %c-nodes.conf\n", want: "move hca0: find what the node itself needs: /etc/slurm/slurm.conf:1: include %c-nodes.conf: no ClusterName is before it"},
-		"no file":                 {files: fstest.MapFS{}, want: "move hca0: find what the node itself needs: read slurm.conf: it is in none of"},
+		"a line that is odd":      {conf: "NodeName=n2 NodeAddr\n", want: `move hca0: find what is reserved for the host: /etc/slurm/slurm.conf:1: "NodeAddr" is not KEY=VALUE`},
+		"a list that is odd":      {conf: "NodeName=n[1\n", want: `move hca0: find what is reserved for the host: /etc/slurm/slurm.conf:1: parse hostlist "n[1": "n[1" has no closing bracket`},
+		"an include that is away": {conf: "Include %c-nodes.conf\n", want: "move hca0: find what is reserved for the host: /etc/slurm/slurm.conf:1: include %c-nodes.conf: no ClusterName is before it"},
+		"no file":                 {files: fstest.MapFS{}, want: "move hca0: find what is reserved for the host: read slurm.conf: it is in none of"},
 		"a name without address": {conf: "NodeName=n2 NodeAddr=10.8.0.1\nSlurmctldHost=ctl2\n", resolve: known, refused: true,
-			want: "hca0 stays on the node until what the node itself needs is known: look up SlurmctldHost ctl2: no such host"},
+			want: "hca0 stays on the node until what is reserved for the host is known: look up SlurmctldHost ctl2: no such host"},
 		"a resolver that is away": {conf: "NodeName=n2 NodeAddr=10.8.0.1\nSlurmctldHost=ctl1\n", resolve: never, refused: true,
-			want: "hca0 stays on the node until what the node itself needs is known: look up SlurmctldHost ctl1: context deadline exceeded"},
+			want: "hca0 stays on the node until what is reserved for the host is known: look up SlurmctldHost ctl1: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &Host{State: state.Dir(t.TempDir()), Log: func(event.Event) {}, Sys: fstest.MapFS{}, Files: c.files}

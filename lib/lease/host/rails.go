@@ -65,11 +65,11 @@ func (l *Look) canGet() (all []netip.Prefix, err error) {
 // hadBy returns the addresses of the interfaces that a job has taken from the node. Of a job that has ended, or
 // whose journal does not read, it returns none.
 func (l *Look) hadBy(job uint32) (all []netip.Prefix) {
-	book, err := journal.Read(l.Host.State.Lease(job).Journal())
+	undoLog, err := journal.Read(l.Host.State.Lease(job).Journal())
 	if err != nil {
 		return nil
 	}
-	for _, had := range step.NotedSettings(book) {
+	for _, had := range step.NotedSettings(undoLog) {
 		for _, a := range had.Settings.Addresses {
 			all = append(all, a.Addr())
 		}

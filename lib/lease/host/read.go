@@ -225,7 +225,7 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.E
 	if m.Configured {
 		s.Manager = m.Name
 	}
-	// Also if the interface stays on the node: it is away for a moment while the kernel makes it anew.
+	// Also if the interface stays on the node: it is away for a moment while the kernel makes it again.
 	if !e.Take {
 		if err := l.protectNode(v, p.Interface.Index, s); err != nil {
 			return nil, err

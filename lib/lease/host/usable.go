@@ -78,7 +78,7 @@ const mostOccupants = 4096
 
 // checkIdle returns an error for an HCA that is in use: by a part of the kernel, or by a service of the node's
 // that runs as root, as a parallel file system's does. moves says that the job has more of it than its device
-// nodes, and take that the site gives it to jobs even if the node itself needs it.
+// nodes, and take that the site gives it to jobs even if it is reserved for the host.
 func checkIdle(v *scan.View, d scan.Device, moves bool, mode rdma.Mode, take bool) error {
 	if mode == rdma.Exclusive {
 		if err := whole(v, d); err != nil {
@@ -121,7 +121,7 @@ func whole(v *scan.View, d scan.Device) error {
 func byKernel(hca string, modules []string) error {
 	err := fmt.Errorf("the kernel uses %s for %s", hca, strings.Join(modules, ", "))
 	if slices.ContainsFunc(modules, func(m string) bool { return !slices.Contains(socketModules, m) }) {
-		return hint.With(err, "GN198 a job cannot have an HCA that the node itself needs: leave it out of the mapping")
+		return hint.With(err, "GN198 a job cannot have an HCA that is reserved for the host: leave it out of the mapping")
 	}
 	return &gres.Refusal{
 		Reason: gres.UsedByUsers, Ask: hca, Why: err.Error() + ", as a user's socket made it do",

@@ -9,7 +9,7 @@ import (
 	"gresnet/test/sitetest"
 )
 
-func TestEachKindOfPartsThatASiteCanAskForHasItsDeeds(t *testing.T) {
+func TestEachKindOfPartsThatASiteCanAskForHasItsActions(t *testing.T) {
 	for _, name := range append(node.KindNames(), "") {
 		if k := node.KindNamed(name); Of(k) == nil || k.Name != name {
 			t.Errorf("part = %q: %+v does %v", name, k, Of(k))

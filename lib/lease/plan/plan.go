@@ -48,7 +48,7 @@ type HCA struct {
 //
 // The notes of all that moves lose come before the first move. An RDMA device goes before its
 // interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
-// interface again. Device nodes come last, because each move assigns their numbers anew. In
+// interface again. Device nodes come last, because each move assigns their numbers again. In
 // exclusive mode they need no guard: the kernel lets no other network namespace open them
 // (rdma_dev_access_netns). An overlay and an uplink, which may be nil, come before the first HCA:
 // so a mistake in the site's configuration costs no move. The overlay has the address by which the

@@ -55,12 +55,12 @@ func TestTheOrderOfTaking(t *testing.T) {
 		{"all RDMA devices, while the interfaces of those before move, device nodes last", rdma.Exclusive, []plan.HCA{roce, roce2, bare, roce},
 			"namespace, access mlx5_0, settings eth1, access mlx5_2, settings eth2, access mlx5_3, access mlx5_0, settings eth1, " +
 				"rdma mlx5_0, rdma mlx5_2, rdma mlx5_3, rdma mlx5_0, link eth1, link eth2, link eth1, devices"},
-		{"but interfaces that are made anew first", rdma.Exclusive, []plan.HCA{roce, ib, ib, roce},
+		{"but interfaces that are made again first", rdma.Exclusive, []plan.HCA{roce, ib, ib, roce},
 			"namespace, access mlx5_0, settings eth1, access mlx5_1, settings ib0, access mlx5_1, settings ib0, access mlx5_0, settings eth1, " +
 				"rdma mlx5_0, link eth1, rdma mlx5_1, link ib0, rdma mlx5_1, link ib0, rdma mlx5_0, link eth1, devices"},
 		{"a kept interface is not touched", rdma.Exclusive, []plan.HCA{keptRoCE},
 			"namespace, access mlx5_0, rdma mlx5_0, devices"},
-		{"a kept IPoIB interface is made anew by the move", rdma.Exclusive, []plan.HCA{keptIB},
+		{"a kept IPoIB interface is made again by the move", rdma.Exclusive, []plan.HCA{keptIB},
 			"namespace, access mlx5_1, settings ib0, rdma mlx5_1, link ib0, devices"},
 		{"but not in shared mode", rdma.Shared, []plan.HCA{keptIB},
 			"namespace, access mlx5_1, devices"},

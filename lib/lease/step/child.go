@@ -25,7 +25,7 @@ type Child struct {
 
 	Link   virtual.Child `json:"-"`
 	Parent int           `json:"-"` // index of the interface of the node
-	// Moved is that interface, if an earlier step moves it, or the kernel makes it anew: then its index
+	// Moved is that interface, if an earlier step moves it, or the kernel makes it again: then its index
 	// is another. Inside tells whether it is in the job.
 	Moved  link.ID `json:"-"`
 	Inside bool    `json:"-"`

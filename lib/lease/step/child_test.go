@@ -54,7 +54,7 @@ func TestAChildOfAnInterfaceThatMovedIsMadeInTheJobAndRemovedWhereverItIs(t *tes
 			Link:  virtual.Child{Kind: "macvlan", Name: "child0", Index: virtual.ChildIndex(0, 1, 0), MAC: virtual.ChildMAC("a", 0)},
 			Moved: parent, Inside: true,
 		}
-		for _, deed := range []string{
+		for _, action := range []string{
 			"true",
 			in + "ip link set child0 name mine0",
 			in + "ip link set child0 netns " + home.Path,
@@ -66,15 +66,15 @@ func TestAChildOfAnInterfaceThatMovedIsMadeInTheJobAndRemovedWhereverItIs(t *tes
 			if got := home.Run(in + "ip -d link show child0"); !strings.Contains(got, "child0@hca0") {
 				t.Errorf("the job has %s", got)
 			}
-			home.Run(deed)
+			home.Run(action)
 			for range 2 {
 				if err := child.Undo(w); err != nil {
-					t.Errorf("after %s: %v", deed, err)
+					t.Errorf("after %s: %v", action, err)
 				}
 			}
 			for _, where := range []string{"", in} {
 				if left := home.Run(where + "ip -d link show type macvlan"); left != "" {
-					t.Errorf("after %s there is %s", deed, left)
+					t.Errorf("after %s there is %s", action, left)
 				}
 			}
 		}

@@ -24,7 +24,7 @@ import (
 
 // Devices makes the lease's own /dev/infiniband: the uverbs devices of its HCAs and what else the
 // site gives, for the job's user alone, and rdma_cm, whose ids are bound to their user's namespace.
-// It comes after all moves, because each assigns the numbers anew.
+// It comes after all moves, because each assigns the numbers again.
 type Devices struct {
 	HCAs []node.ID `json:"-"`
 	Mode rdma.Mode `json:"-"`

@@ -35,7 +35,7 @@ const (
 
 const hookPaths = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// LeaveError says that the program for the end of a lease failed. The lease is given back all the same.
+// LeaveError says that the program for the end of a lease failed. The lease is returned all the same.
 type LeaveError struct {
 	Fault string
 	Err   error

@@ -198,14 +198,14 @@ func (s *Link) look(w *world.World) error {
 		if i.Name == string(s.Name) {
 			return nil
 		}
-		// The kernel makes an IPoIB interface anew under the lowest free name. That may be the
-		// name of another one that is away, which must find it free when it comes home.
+		// The kernel makes an IPoIB interface again under the lowest free name. That may be the
+		// name of another one that is away, which must find it free when it comes back.
 		return v.Link.Park(i)
 	})
 }
 
 // isRemade tells whether a driver has made the interface again since the lease began, after a fault of the firmware say.
-// One that comes home has the index that it had. IPoIB's are made again whenever their RDMA device moves.
+// One that comes back has the index that it had. IPoIB's are made again whenever their RDMA device moves.
 func (s *Link) isRemade(i link.Interface) bool {
 	return !s.Keep && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib"
 }

@@ -171,7 +171,7 @@ func (s *RDMA) Undo(w *world.World) error {
 	return s.home(w, err)
 }
 
-// home restores RDMA-CM's settings for a device that came home. If another device has its name, the
+// home restores RDMA-CM's settings for a device that came back. If another device has its name, the
 // device gets it when all are home: the job may have swapped the names of two.
 func (s *RDMA) home(w *world.World, err error) error {
 	if errors.Is(err, rdma.ErrNameTaken) {
@@ -185,7 +185,7 @@ func (s *RDMA) home(w *world.World, err error) error {
 }
 
 // Verify gives the device its name once more: udev names each device that appears, and so those
-// that come home (rdma-core's 60-rdma-persistent-naming.rules).
+// that come back (rdma-core's 60-rdma-persistent-naming.rules).
 func (s *RDMA) Verify(w *world.World) error {
 	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	if err != nil {
@@ -301,7 +301,7 @@ func (s *RDMA) lockUntil(w *world.World, end time.Time) (*lock.File, error) {
 }
 
 // restoreName gives the device, which is on the node, its name. If another device has that, it gets
-// a free one: its present name may belong to a device that comes home later.
+// a free one: its present name may belong to a device that comes back later.
 func (s *RDMA) restoreName(v *scan.View, find finder) error {
 	d, err := find(v, s.ID)
 	if err != nil || d.Name == string(s.Name) {

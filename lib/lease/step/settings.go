@@ -61,7 +61,7 @@ func (s *Settings) Undo(w *world.World) error {
 
 // raise brings the interface up and restores the settings that need no carrier. It leaves the others, as the rest of a
 // step, for when all interfaces are up.
-func (s *Settings) raise(w *world.World, of world.Deed) error {
+func (s *Settings) raise(w *world.World, of world.Action) error {
 	managed, err := s.isManaged(w)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package step is the closed set of deeds that a lease is made of. Each kind
+// Package step is the closed set of steps that a lease is made of. Each kind
 // is a file: what it must know, its Do, and its Undo beside it. Those of the
 // job's own network are in package network. Hook runs the site's programs.
 //
@@ -17,9 +17,9 @@ import (
 	"gresnet/lib/state/journal"
 )
 
-// Step is one deed with all that its undo must know.
+// Step is one action with all that its undo must know.
 type Step interface {
-	world.Deed
+	world.Action
 	Do(*world.World) error
 	Undo(*world.World) error
 }
@@ -31,7 +31,7 @@ type Verifier interface {
 	Verify(*world.World) error
 }
 
-// order says which kinds of steps an unwinding undoes first: all interfaces are home before their settings. Moves,
+// order says which kinds of steps a rollback undoes first: all interfaces are home before their settings. Moves,
 // rdma and link, are undone as they were done (sortForUndo in package opened). Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
@@ -51,10 +51,10 @@ var order = []struct {
 	{"claim", func() Step { return new(Claim) }},
 }
 
-// Where the parts of an unwinding begin, in ranks.
+// Where the parts of a rollback begin, in ranks.
 var (
 	// HomeBegins is the first rank that brings parts of the node home. Lower ranks were made for
-	// the job, and the unwinding removes them whatever else fails.
+	// the job, and the rollback removes them whatever else fails.
 	HomeBegins = rankOf("rdma")
 	// Moved is the first rank after those that move an HCA or a part of it.
 	Moved = rankOf("settings")
@@ -78,7 +78,7 @@ func Add(kind, with string, blank func() Step) (remove func()) {
 	return func() { delete(added, kind) }
 }
 
-// Rank returns a step's place in an unwinding, which undoes low ranks first.
+// Rank returns a step's place in a rollback, which undoes low ranks first.
 func Rank(s Step) int { return rankOf(s.Kind()) }
 
 func rankOf(kind string) int {
@@ -91,8 +91,8 @@ func rankOf(kind string) int {
 }
 
 // NotedSettings returns the settings that a journal has, as far as they read.
-func NotedSettings(book *journal.Journal) (all []*Settings) {
-	for _, note := range book.Notes {
+func NotedSettings(undoLog *journal.Journal) (all []*Settings) {
+	for _, note := range undoLog.Notes {
 		s, err := Decode(note.Kind, note.Data)
 		if had, is := s.(*Settings); is && err == nil {
 			all = append(all, had)

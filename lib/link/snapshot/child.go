@@ -86,7 +86,7 @@ func (c *Conn) makePKeyChild(parent int, child Child) (link.Interface, error) {
 		tx, rx = d.TxQueues, d.RxQueues
 	}
 	if err := c.MakePKeyChild(parent, child.PKey, tx, rx); err != nil {
-		return link.Interface{}, fmt.Errorf("make %s for P_Key %#04x anew: %w", child.Settings.Name, child.PKey, err)
+		return link.Interface{}, fmt.Errorf("make %s for P_Key %#04x again: %w", child.Settings.Name, child.PKey, err)
 	}
 	return c.findChild(parent, child)
 }

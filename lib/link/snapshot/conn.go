@@ -1,4 +1,4 @@
-// Package snapshot reads all that a network interface has, gives it back and compares it.
+// Package snapshot reads all that a network interface has, restores it and compares it.
 // It acts in the network namespace of the calling thread.
 package snapshot
 

@@ -13,7 +13,7 @@ import (
 
 // A veth that is made again stands for an IPoIB interface, which the RDMA device's move
 // makes again: it has its driver's defaults.
-func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
+func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAgain(t *testing.T) {
 	const segmentation = "tx-tcp-segmentation"
 	b := newBed(t)
 	remake := func() {
@@ -44,7 +44,7 @@ func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
 		index := find(t, c, "hca0").Index
 		lost := driverDifferences(t, c, index, want)
 		if wanted := []string{"feature " + segmentation + " is on, was off", "channels are not what they were"}; !slices.Equal(lost, wanted) {
-			t.Errorf("made anew, it differs by %q, wanted %q", lost, wanted)
+			t.Errorf("made again, it differs by %q, wanted %q", lost, wanted)
 		}
 		if err := apply(c, index, want, snapshot.InJob); err != nil {
 			return err

@@ -53,9 +53,9 @@ type Stage int
 const (
 	// InJob is an interface that came into the job: it gets all that is its own.
 	InJob Stage = iota
-	// Managed is one that came home and has a manager: it gets what no manager gives it.
+	// Managed is one that came back and has a manager: it gets what no manager gives it.
 	Managed
-	// Home is one that came home: it also gets what stands on it, and what only the node has.
+	// Home is one that came back: it also gets what stands on it, and what only the node has.
 	Home
 	// Settled is one that has been home for a while: it also loses what others have given it since, and
 	// gets what it shares with other interfaces of the node, which must be home, too.

@@ -50,7 +50,7 @@ ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 	})
 }
 
-func TestWhatIsRestoredIsLookedAtAnew(t *testing.T) {
+func TestWhatIsRestoredIsLookedAtAgain(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(other + "\nip rule add from 10.0.0.2 table 100 pref 100")
 	settle(b.node)

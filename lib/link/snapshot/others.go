@@ -178,7 +178,7 @@ func (c *Conn) sources(p *parties, index int, s Settings) error {
 }
 
 // located returns the settings with the indices that other interfaces have now: one that was
-// away, too, may have come home under another, as IPoIB's do that are made again.
+// away, too, may have come back under another, as IPoIB's do that are made again.
 func (c *Conn) located(want Settings) (Settings, error) {
 	if len(want.Others) == 0 {
 		return want, nil

@@ -113,7 +113,7 @@ func (c *Conn) refuseHooked(s Settings) error {
 	}
 	for _, h := range all {
 		if slices.Contains(h.Devices, s.Name) {
-			return fmt.Errorf("%s is in %s %s of the nftables table %s, to which gresnet cannot give it back", s.Name, h.What, h.Name, h.Table)
+			return fmt.Errorf("%s is in %s %s of the nftables table %s, to which gresnet cannot return it", s.Name, h.What, h.Name, h.Table)
 		}
 	}
 	return nil

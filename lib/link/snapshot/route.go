@@ -45,7 +45,7 @@ func (want Settings) withoutTentative(have []inet.Route) []inet.Route {
 
 // settledRoutes returns the interface's settled routes, and those of its addresses
 // that it gets with the carrier that it had and has no more: without one the kernel
-// does not begin to test an address. There is nothing to be mended.
+// does not begin to test an address. There is nothing to be fixed.
 func (want Settings) settledRoutes(have Settings) []inet.Route {
 	routes := want.withoutTentative(have.Routes)
 	if have.Running || !want.Running {

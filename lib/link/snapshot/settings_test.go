@@ -94,7 +94,7 @@ func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
 	tests := []struct {
 		name  string
 		setup string // on the node
-		away  string // in the job, before the interface comes home
+		away  string // in the job, before the interface comes back
 		other bool   // it cannot be quite the same in the job
 	}{
 		{"down and bare", `true`, ``, false},
@@ -271,7 +271,7 @@ func apply(c *snapshot.Conn, index int, s snapshot.Settings, stage snapshot.Stag
 	return snapshot.Finished(c.Apply(index, s, stage))
 }
 
-// restore gives an interface its settings back, and fails the test if it does not have them then.
+// restore restores an interface's settings, and fails the test if it does not have them then.
 func restore(t *testing.T, c *snapshot.Conn, index int, s snapshot.Settings) error {
 	t.Helper()
 	if err := apply(c, index, s, snapshot.Settled); err != nil {
@@ -479,7 +479,7 @@ ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50; ip -6 ad
 	}
 }
 
-func TestTemporaryAddressesAreTheKernelsToMakeAnew(t *testing.T) {
+func TestTemporaryAddressesAreTheKernelsToMakeAgain(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.hca0.use_tempaddr=2; ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad mngtmpaddr`)
 	const temporary = `ip -6 -o addr show dev hca0 temporary | awk '{print $4}'`
@@ -712,6 +712,6 @@ until grep -q 'hca0 .*fe80.* 2$' /proc/net/anycast6; do sleep 0.02; done; ` + en
 	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
 	in(t, b.node, func(c *snapshot.Conn) error { return restore(t, c, find(t, c, "hca0").Index, s) })
 	if got := b.node.Run(anycast); strings.Contains(got, "fe80::") {
-		t.Errorf("the interface has come home with %s", got)
+		t.Errorf("the interface has come back with %s", got)
 	}
 }

@@ -33,7 +33,7 @@ func differPriorities(c *Conn, o comparing) (diff []string, err error) {
 }
 
 // Leave deletes what a move of the interface takes without telling its driver. It precedes the move, and who has the
-// interface's settings gives that back.
+// interface's settings restores that.
 func (c *Conn) Leave(i link.Interface) error {
 	for {
 		err := tc.ClearPriorities(c.Route, i.Name)

@@ -19,7 +19,7 @@ func TestPrioritiesThatFirmwareManagesAreItsOwn(t *testing.T) {
 }
 
 // FuzzPriorities holds what the kernel says of data center bridging to what restoring
-// relies on: the entries that were read are all in the request that gives them back.
+// relies on: the entries that were read are all in the request that restores them.
 func FuzzPriorities(f *testing.F) {
 	app := netlink.Append(nil, 1, []byte{5, 3, 26, 0})
 	app = netlink.Append(app, 1, []byte{1, 1, 0, 0})

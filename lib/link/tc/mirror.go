@@ -60,7 +60,7 @@ func RefuseMirrors(r *netlink.Route, index int, name string) error {
 			}
 			m := inner.Value(mirredParms)
 			if len(m) >= mirredSize && native.Uint32(m[mirredInterface:]) == uint32(index) {
-				return fmt.Errorf("the traffic control action mirred %d sends packets through %s, to which gresnet cannot give it back", native.Uint32(m[mirredNumber:]), name)
+				return fmt.Errorf("the traffic control action mirred %d sends packets through %s, to which gresnet cannot return it", native.Uint32(m[mirredNumber:]), name)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/state/journal"
 )
 
-// FuzzOpen holds the journal to what an unwinding relies on: what reads once
+// FuzzOpen holds the journal to what a rollback relies on: what reads once
 // reads again, opening takes nothing away but a broken tail, what was read
 // seals to the bytes that stand there, and a part of a journal has no note
 // that the whole has not.

@@ -1,9 +1,9 @@
-// Package journal keeps a lease's book of undos: what must be known to undo a
-// deed is noted before the deed is done, and struck when it is undone.
+// Package journal keeps a lease's undo log: what must be known to undo a
+// step is noted before the step is done, and struck when it is undone.
 //
 // A journal is a file of lines, each a checksum and a JSON object. It is
 // appended to by one write a line, so that a process that is killed leaves
-// whole lines and at most one broken tail, whose deed was then never begun.
+// whole lines and at most one broken tail, whose step was then never begun.
 // There is no fsync: the file lives on /run, which dies with the boot whose
 // state it describes, and no kill -9 takes back what was written.
 package journal
@@ -25,7 +25,7 @@ const Version = 1
 // ErrVersion means that another version of gresnet wrote the journal.
 var ErrVersion = errors.New("journal of another version")
 
-// Header is a journal's first line: whose book it is.
+// Header is a journal's first line: whose undo log it is.
 type Header struct {
 	Version int    `json:"version"`
 	Job     uint32 `json:"job"`
@@ -86,7 +86,7 @@ func Create(path string, h Header) (*Journal, error) {
 	return j, nil
 }
 
-// Open reads a journal to go on with it. A broken tail, whose deed was never
+// Open reads a journal to go on with it. A broken tail, whose step was never
 // begun, is cut off. All that reads is read, whatever stands before it.
 func Open(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)

@@ -15,7 +15,7 @@ type parser struct {
 	*Journal
 	struck map[int]bool
 	// unread is how many lines do not read after the last note and before any
-	// strike, and why the first does not: once an unwinding has begun no more
+	// strike, and why the first does not: once a rollback has begun no more
 	// notes are written.
 	unread int
 	why    string

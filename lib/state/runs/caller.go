@@ -15,7 +15,7 @@ type Caller struct {
 	Other  string // who did, where that was not slurmd
 }
 
-// String returns the caller as a sign has it: one word.
+// String returns the caller as a record has it: one word.
 func (c Caller) String() string {
 	switch {
 	case c.Slurmd && c.Script == "":

@@ -15,7 +15,7 @@ const Every = "*"
 // Lasting is where setup says for all boots what Expected says for one (spank/absent.c reads both).
 const Lasting = "/var/lib/gresnet/setup/expected"
 
-// maxExpected is what the plugin reads of a list (spank/sign.h, SIGN_SIZE).
+// maxExpected is what the plugin reads of a list (spank/record.h, RECORD_SIZE).
 const maxExpected = 1023
 
 // words returns a list that the plugin can read whole. One too long stands for all jobs.
@@ -26,11 +26,11 @@ func words(gres []string) string {
 	return Every
 }
 
-// Expect says that each job of this node leaves a sign, and that a job which asks for one of these GRES fails
-// without its sign; Every stands for all jobs. The time of the link says since when. A list that changes
-// keeps the time: prologs leave signs whatever the list says, so a change is about no job that has begun.
+// Expect says that each job of this node leaves a record, and that a job which asks for one of these GRES fails
+// without its record; Every stands for all jobs. The time of the link says since when. A list that changes
+// keeps the time: prologs leave records whatever the list says, so a change is about no job that has begun.
 func Expect(d state.Dir, gres []string, since time.Time) error {
-	return expect(d.Expected(), d.MakeSigns, gres, since)
+	return expect(d.Expected(), d.MakeRecords, gres, since)
 }
 
 // ExpectForGood says so for all boots, in the name Lasting or one like it, whose folder is there.
@@ -47,12 +47,12 @@ func expect(name string, folder func() error, gres []string, since time.Time) er
 		since = at
 	}
 	if err := link(folder, want, name, since); err != nil {
-		return fmt.Errorf("say that jobs leave signs: %w", err)
+		return fmt.Errorf("say that jobs leave records: %w", err)
 	}
 	return nil
 }
 
-// Since returns from when on jobs are held to signs that nobody was held to before: since a job
+// Since returns from when on jobs are held to records that nobody was held to before: since a job
 // began, whose prolog this is, or since setup, whichever is earlier; a job without a start, or none,
 // counts from now on.
 func Since(lasting string, start time.Time) time.Time {
@@ -70,7 +70,7 @@ func Since(lasting string, start time.Time) time.Time {
 func Forget(names ...string) error {
 	for _, name := range names {
 		if err := state.Remove(name); err != nil {
-			return fmt.Errorf("say that jobs leave no signs: %w", err)
+			return fmt.Errorf("say that jobs leave no records: %w", err)
 		}
 	}
 	return nil

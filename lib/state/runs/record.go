@@ -1,9 +1,9 @@
 // Package runs keeps what the last prolog and the last epilog said of themselves, and for each job
 // what its prolog said: did slurmd start it, through which script, and how did it end? A site's own
-// script can swallow an exit code, or never reach the call; its text does not tell, and the sign does.
+// script can swallow an exit code, or never reach the call; its text does not tell, and the record does.
 //
-// A sign is a symbolic link whose target is the text: the kernel makes it whole or not at all, and a
-// short one takes no space of a full /run. The SPANK plugin reads the job's (spank/sign.c), check
+// A record is a symbolic link whose target is the text: the kernel makes it whole or not at all, and a
+// short one takes no space of a full /run. The SPANK plugin reads the job's (spank/record.c), check
 // reads the others.
 package runs
 
@@ -42,7 +42,7 @@ const (
 	most   = 700
 )
 
-// String returns the sign as the target of a link.
+// String returns the record as the target of a link.
 func (s Record) String() string {
 	text := fmt.Sprintf("exit=%d lease=%s job=%d run=%s by=%s", s.Exit, yes(s.Lease), s.Job, s.Run, s.Caller)
 	if s.Why != "" {
@@ -82,25 +82,25 @@ func parse(text string) (Record, error) {
 	id, bad := strconv.ParseUint(have["job"], 10, 32)
 	run, worse := job.ParseRun(have["run"])
 	if err := cmp.Or(err, bad, worse); err != nil {
-		return s, fmt.Errorf("parse sign %q: %w", text, err)
+		return s, fmt.Errorf("parse record %q: %w", text, err)
 	}
 	s.Exit, s.Lease, s.Job, s.Run, s.Caller = exit, have["lease"] == "yes", uint32(id), run, parseCaller(have["by"])
 	return s, nil
 }
 
-// Begin removes what an earlier run of the job left: a prolog that is killed leaves no sign.
-func Begin(d state.Dir, id uint32) { _ = os.Remove(d.Sign(id)) }
+// Begin removes what an earlier run of the job left: a prolog that is killed leaves no record.
+func Begin(d state.Dir, id uint32) { _ = os.Remove(d.Record(id)) }
 
-// End leaves the sign of a prolog, for its job and as that of the last one.
+// End leaves the record of a prolog, for its job and as that of the last one.
 func End(d state.Dir, s Record) error {
 	s.Lease = d.Lease(s.Job).Exists()
-	if err := leave(d, d.Sign(s.Job), s); err != nil {
+	if err := leave(d, d.Record(s.Job), s); err != nil {
 		return err
 	}
 	return leave(d, d.LastProlog(), s)
 }
 
-// Last leaves the sign of an epilog, and keeps that of the last one that failed.
+// Last leaves the record of an epilog, and keeps that of the last one that failed.
 func Last(d state.Dir, s Record) error {
 	if s.Exit != 0 {
 		if err := leave(d, d.FailedEpilog(), s); err != nil {
@@ -112,12 +112,12 @@ func Last(d state.Dir, s Record) error {
 
 // leave makes a link, in place of one that is there. On a full file system it leaves the reason out.
 func leave(d state.Dir, name string, s Record) error {
-	err := link(d.MakeSigns, s.String(), name, time.Time{})
+	err := link(d.MakeRecords, s.String(), name, time.Time{})
 	if errors.Is(err, syscall.ENOSPC) {
-		err = link(d.MakeSigns, s.String()[:min(len(s.String()), inline)], name, time.Time{})
+		err = link(d.MakeRecords, s.String()[:min(len(s.String()), inline)], name, time.Time{})
 	}
 	if err != nil {
-		return fmt.Errorf("leave a sign of the run: %w", err)
+		return fmt.Errorf("leave a record of the run: %w", err)
 	}
 	return nil
 }
@@ -155,8 +155,8 @@ func link(folder func() error, to, name string, at time.Time) error {
 	return nil
 }
 
-// Of reads the sign of a job; nil if it has none.
-func Of(d state.Dir, id uint32) *Record { return read(d.Sign(id)) }
+// Of reads the record of a job; nil if it has none.
+func Of(d state.Dir, id uint32) *Record { return read(d.Record(id)) }
 
 func read(name string) *Record {
 	text, at, ok := target(name)

@@ -62,7 +62,7 @@ func TestASignSaysThatTheJobHasALease(t *testing.T) {
 	}
 }
 
-func TestAPrologThatIsKilledLeavesNoSignOfAnEarlierRun(t *testing.T) {
+func TestAPrologThatIsKilledLeavesNoRecordOfAnEarlierRun(t *testing.T) {
 	d := state.Dir(t.TempDir())
 	if err := runs.End(d, runs.Record{Job: 4711}); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
 		}
 	})
 	d := state.Dir(dir)
-	if err := d.MakeSigns(); err != nil {
+	if err := d.MakeRecords(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 1<<20), 0o600); err == nil {
@@ -95,11 +95,11 @@ func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := runs.Of(d, 4711); got == nil || got.Exit != 1 || got.Job != 4711 {
-		t.Errorf("the sign is %+v", got)
+		t.Errorf("the record is %+v", got)
 	}
 }
 
-func TestTheSignOfAnEpilogThatFailedOutlastsOthersThatDidNot(t *testing.T) {
+func TestTheRecordOfAnEpilogThatFailedOutlastsOthersThatDidNot(t *testing.T) {
 	d := state.Dir(t.TempDir())
 	for _, s := range []runs.Record{{Exit: 2, Job: 7}, {Job: 8}} {
 		if err := runs.Last(d, s); err != nil {
@@ -116,7 +116,7 @@ func TestUsersDoNotReachSigns(t *testing.T) {
 	if err := runs.Last(d, runs.Record{Job: 4711}); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(d.Signs()); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(d.Records()); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }

@@ -8,21 +8,21 @@ import (
 	"gresnet/lib/state"
 )
 
-// Seen lists the signs that are there.
+// Seen lists the records that are there.
 type Seen struct {
 	Prolog, Epilog *Record // of the last ones; nil: there was none since the boot
 	Failed         *Record // of the last epilog that failed
 	Missed         *Missed
 }
 
-// Missed is what the plugin found when it wanted a sign: it has refused the step if the job asked
+// Missed is what the plugin found when it wanted a record: it has refused the step if the job asked
 // for HCAs.
 type Missed struct {
 	Text string // the job, and what it had instead
 	At   time.Time
 }
 
-// Look reads the signs. What does not read counts as absent.
+// Look reads the records. What does not read counts as absent.
 func Look(d state.Dir) Seen {
 	s := Seen{Prolog: read(d.LastProlog()), Epilog: read(d.LastEpilog()), Failed: read(d.FailedEpilog())}
 	if text, at, ok := target(d.Missed()); ok {
@@ -55,7 +55,7 @@ func (s Seen) CameThrough(program, script string, changed time.Time) bool {
 	return by == "" || by == word(script)
 }
 
-// last returns the sign of the last run of gresnet-prolog or gresnet-epilog.
+// last returns the record of the last run of gresnet-prolog or gresnet-epilog.
 func (s Seen) last(program string) *Record {
 	if strings.HasSuffix(program, "prolog") {
 		return s.Prolog

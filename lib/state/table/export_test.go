@@ -8,7 +8,7 @@ import (
 
 // The tests meet the table's entries without a directory.
 var (
-	Lend       = Folder.lend
+	WriteInUse = Folder.writeInUse
 	ErrVersion = errVersion
 )
 

@@ -186,10 +186,10 @@ func (c *Change) begin() error {
 	return nil
 }
 
-// Commit writes what the caller changed, and mends the list of the HCAs that jobs have. A kill leaves
+// Commit writes what the caller changed, and fixes the list of the HCAs that jobs have. A kill leaves
 // some of the changes: whoever undoes the lease by its journal undoes these.
 func (c *Change) Commit() error {
-	c.Unlisted = c.folder.lend(&c.Table)
+	c.Unlisted = c.folder.writeInUse(&c.Table)
 	return c.write(encode(c.Table, c.before))
 }
 

@@ -105,7 +105,7 @@ func TestATableIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	}
-	if left := slices.Sorted(maps.Keys(paths(t, f))); !slices.Equal(left, []string{"lent", "node.lock", "version"}) {
+	if left := slices.Sorted(maps.Keys(paths(t, f))); !slices.Equal(left, []string{"in-use", "node.lock", "version"}) {
 		t.Errorf("an empty table has %q", left)
 	}
 }
@@ -156,7 +156,7 @@ func TestAnEntryThatDoesNotReadCostsOneHCAAndNothingElse(t *testing.T) {
 		"hcas/0000:03:00.0,vf=10": hcaC.ID, "hcas/a@0000:01:00.0": hcaA.ID, "hcas/b@0000:02:00.0": hcaB.ID,
 	}
 	for path := range whole {
-		if path == "node.lock" || path == "version" || path == "lent" {
+		if path == "node.lock" || path == "version" || path == "in-use" {
 			continue
 		}
 		for name, damage := range map[string]func(string) error{
@@ -201,7 +201,7 @@ func TestAnEntryThatDoesNotReadCostsOneHCAAndNothingElse(t *testing.T) {
 				if _, held := after.Holder(id); id != (node.ID{}) && !held && path != "claims/b@0000:02:00.0,slot=3" {
 					t.Errorf("%s is free: %+v", id, after.Claims)
 				}
-				// When a person lets jobs have the HCA, the entry is mended or gone.
+				// When a person lets jobs have the HCA, the entry is fixed or gone.
 				must(t, f.Update(t.Context(), func(now *table.Table) error {
 					now.Claims = slices.DeleteFunc(now.Claims, func(c table.Claim) bool { return c.HCA == id || c.HCA.GUID == "number "+filepath.Base(path) })
 					return nil
@@ -262,7 +262,7 @@ func TestClaimsAreReleasedByRun(t *testing.T) {
 	if _, held := now.Holder(a); held {
 		t.Error("a released HCA has a holder")
 	}
-	// The next unwinding brought it home.
+	// The next rollback brought it home.
 	must(t, n.Update(t.Context(), func(t *table.Table) error { t.Release(1, "0", table.Noted(nil, false), nil); return nil }))
 	if now, _ = n.Read(); len(now.Claims) != 1 {
 		t.Errorf("claims %+v", now.Claims)

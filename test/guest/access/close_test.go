@@ -71,7 +71,7 @@ func TestWhatTheSiteDoesNotListIsNotClosed(t *testing.T) {
 	}
 }
 
-func TestALeaseGivesBackClosedNodesWhoeverOpenedThem(t *testing.T) {
+func TestALeaseRestoresClosedNodesWhoeverOpenedThem(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	before := vm.Picture(t)
@@ -83,7 +83,7 @@ func TestALeaseGivesBackClosedNodesWhoeverOpenedThem(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
+func TestAnOpenNodeIsRestoredOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	closing := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
@@ -172,7 +172,7 @@ func withRule(t *testing.T) {
 	t.Cleanup(func() { vm.Run(t, undo) })
 }
 
-func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAnew(t *testing.T) {
+func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAgain(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	withRule(t)

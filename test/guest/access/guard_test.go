@@ -113,7 +113,7 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 	sharedMode(t)
 	vm.WithConfig(t, vm.Guarded)
 	before := vm.Picture(t)
-	t.Cleanup(func() { vm.Run(t, "rm -f /tmp/node-*"); vm.SlurmAnew(t) })
+	t.Cleanup(func() { vm.Run(t, "rm -f /tmp/node-*"); vm.RestartSlurm(t) })
 	for _, c := range []struct {
 		name   string
 		slurms bool // Slurm has device programs of its own
@@ -126,7 +126,7 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 			continue // the long tests have both
 		}
 		t.Run(c.name, func(t *testing.T) {
-			vm.SlurmAnew(t, c.with...)
+			vm.RestartSlurm(t, c.with...)
 			t.Cleanup(func() { vm.Run(t, "scancel -u alice"); vm.Eventually(t, "the epilogs have run", vm.NoLease) })
 			job, attack := victim(t)
 			cgroup := jobsCgroup(t, "sleep 1234")

@@ -187,7 +187,7 @@ func TestASessionOfSSHWhoseLeaseIsBrokenFailsWithTheReason(t *testing.T) {
 	job := vm.Submit(t, "alice", "--gres=nic:1", "sleep 1000")
 	vm.Eventually(t, "the script runs", func() bool { _, err := vm.Try("pgrep -u alice -xf 'sleep 1000'"); return err == nil })
 	inLease := "cd /run/gresnet/jobs/" + job + "; "
-	for _, c := range []struct{ spoil, mend, reason string }{
+	for _, c := range []struct{ spoil, fix, reason string }{
 		{"mv env away", "mv away env", "job " + job + ": the lease is not complete"},
 		{"sed -i.away s/^GRESNET_UID=.*/GRESNET_UID=1001/ env", "mv env.away env", "the lease is not this job's"},
 		{"sed -i.away '5s/.*/GRESNET_REFUSED=the reason/' env", "mv env.away env", "refused: the reason"},
@@ -209,7 +209,7 @@ func TestASessionOfSSHWhoseLeaseIsBrokenFailsWithTheReason(t *testing.T) {
 				t.Errorf("-W %s, %s: %v\n%s", to, c.reason, err, out)
 			}
 		}
-		vm.Run(t, inLease+c.mend)
+		vm.Run(t, inLease+c.fix)
 	}
 	sessionsEnd(t)
 	vm.Cancel(t, job)

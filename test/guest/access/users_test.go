@@ -414,7 +414,7 @@ func TestAUserWhoBlocksInACallOnAFreeHCAFailsNoPrologAndNoEpilog(t *testing.T) {
 }
 
 // What rdma_cm does with addresses of the family AF_IB, cma.c:cma_resolve_ib_dev: it goes
-// through the HCAs of all namespaces. If this fails, the kernel has been mended, and
+// through the HCAs of all namespaces. If this fails, the kernel has been fixed, and
 // docs/security.md is to say so.
 func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
@@ -468,7 +468,7 @@ func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 // An id that resolves 127.0.0.1 is attached to the first active HCA of the kernel's list, in
 // whatever network namespace that is (cma.c:cma_bind_loopback). A process that blocks meanwhile
 // keeps the kernel from ending a move of it. In shared mode nothing moves: the HCA goes home, and is no
-// job's until the process ends. If this fails, the kernel has been mended, and docs/security.md is to
+// job's until the process ends. If this fails, the kernel has been fixed, and docs/security.md is to
 // say so.
 func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)

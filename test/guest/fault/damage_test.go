@@ -214,14 +214,14 @@ func TestAReleasedHCAIsTakenAsItIs(t *testing.T) {
 	vm.Same(t, before)
 }
 
-// withoutLent returns a picture of the node without the list of lent HCAs, where a quarantined one is not.
-func withoutLent(t *testing.T) string {
+// withoutInUse returns a picture of the node without the list of HCAs in use, where a quarantined one is not.
+func withoutInUse(t *testing.T) string {
 	t.Helper()
-	lent, err := vm.Lent()
+	inUse, err := vm.InUse()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSuffix(vm.Picture(t), lent)
+	return strings.TrimSuffix(vm.Picture(t), inUse)
 }
 
 func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
@@ -229,7 +229,7 @@ func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vm.DamageJob)
-	held := withoutLent(t)
+	held := withoutInUse(t)
 	whole, err := os.ReadFile(vm.DamageJournal)
 	if err != nil {
 		t.Fatal(err)
@@ -241,11 +241,11 @@ func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
 			t.Errorf("exit %d: %s", code, out)
 		}
 	}
-	if now := withoutLent(t); now != held {
+	if now := withoutInUse(t); now != held {
 		t.Errorf("the epilog changed the node from\n%s\nto\n%s", held, now)
 	}
-	if lent, err := vm.Lent(); err != nil || lent != "" {
-		t.Errorf("quarantined HCAs are listed as lent: %q, %v", lent, err)
+	if inUse, err := vm.InUse(); err != nil || inUse != "" {
+		t.Errorf("quarantined HCAs are listed as in use: %q, %v", inUse, err)
 	}
 	vm.IsRefused(t, 900061, "SLURM_JOB_GPUS=0", "another version")
 	if err := os.WriteFile(vm.DamageJournal, whole, 0o600); err != nil {

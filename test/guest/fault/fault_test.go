@@ -80,7 +80,7 @@ func TestTheSameRunAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestALeaseOfAnEarlierRunIsUnwoundFirstAndOneOfALaterRunLeftAlone(t *testing.T) {
+func TestALeaseOfAnEarlierRunIsRolledBackFirstAndOneOfALaterRunLeftAlone(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)

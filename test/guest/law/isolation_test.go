@@ -13,7 +13,7 @@ func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 	killedAnywhere(t)
 }
 
-// killedAnywhere kills a prolog and an epilog at each moment and has the next epilog give the node back.
+// killedAnywhere kills a prolog and an epilog at each moment and has the next epilog restore the node.
 func killedAnywhere(t *testing.T) {
 	t.Helper()
 	before := vm.Picture(t)

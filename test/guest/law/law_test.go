@@ -11,11 +11,11 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// deedsOf runs a program once and tells at which of its deeds one is to fail: a few
-// for the short tests; for the long ones each line of the journal and the deed that
+// actionsOf runs a program once and tells at which of its actions one is to fail: a few
+// for the short tests; for the long ones each line of the journal and the action that
 // follows it; with GRESNET_TEST=all every one. Go may deal its work to threads in another
-// way the next time, and the n-th call not come: then the next deed of a group is tried.
-func deedsOf(t *testing.T, program, job string) [][]vm.Deed {
+// way the next time, and the n-th call not come: then the next action of a group is tried.
+func actionsOf(t *testing.T, program, job string) [][]vm.Action {
 	t.Helper()
 	if out, code := vm.Traced(t, program, job, ""); code != 0 {
 		t.Fatalf("%s: exit %d: %s", program, code, out)
@@ -27,11 +27,11 @@ func deedsOf(t *testing.T, program, job string) [][]vm.Deed {
 	return pick(t, vm.Calls(log))
 }
 
-// pick picks the groups of deeds. A test disturbs one of them.
-func pick(t *testing.T, all []vm.Deed) (groups [][]vm.Deed) {
+// pick picks the groups of actions. A test disturbs one of them.
+func pick(t *testing.T, all []vm.Action) (groups [][]vm.Action) {
 	t.Helper()
 	if len(all) < 20 {
-		t.Fatalf("only %d deeds: %v", len(all), all)
+		t.Fatalf("only %d actions: %v", len(all), all)
 	}
 	switch os.Getenv("GRESNET_TEST") {
 	case "all":
@@ -47,16 +47,16 @@ func pick(t *testing.T, all []vm.Deed) (groups [][]vm.Deed) {
 	return groups
 }
 
-// alone returns groups of one deed, which is tried three times.
-func alone(all []vm.Deed) (groups [][]vm.Deed) {
+// alone returns groups of one action, which is tried three times.
+func alone(all []vm.Action) (groups [][]vm.Action) {
 	for _, d := range all {
-		groups = append(groups, []vm.Deed{d, d, d})
+		groups = append(groups, []vm.Action{d, d, d})
 	}
 	return groups
 }
 
-// atNotes returns the deeds that write the journal, each with what is done next.
-func atNotes(t *testing.T, all []vm.Deed) (part []vm.Deed) {
+// atNotes returns the actions that write the journal, each with what is done next.
+func atNotes(t *testing.T, all []vm.Action) (part []vm.Action) {
 	t.Helper()
 	for i, d := range all {
 		if d.Note || i > 0 && all[i-1].Note {
@@ -64,12 +64,12 @@ func atNotes(t *testing.T, all []vm.Deed) (part []vm.Deed) {
 		}
 	}
 	if len(part) < 10 {
-		t.Fatalf("only %d of %d deeds have to do with the journal", len(part), len(all))
+		t.Fatalf("only %d of %d actions have to do with the journal", len(part), len(all))
 	}
 	return part
 }
 
-func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
+func TestAPrologOfWhichAnyOneActionFailsUndoesItself(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.NoDeadline(t)
@@ -77,11 +77,11 @@ func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 	// The first prolog after the boot asks more than later ones.
 	vm.Must(t, "prolog", lawJob)
 	vm.Must(t, "epilog", lawJob)
-	groups := deedsOf(t, "prolog", lawJob)
+	groups := actionsOf(t, "prolog", lawJob)
 	vm.Must(t, "epilog", lawJob)
 	faults := 0
 	for _, group := range groups {
-		if slices.ContainsFunc(group, func(d vm.Deed) bool { return disturbed(t, d, before) }) {
+		if slices.ContainsFunc(group, func(d vm.Action) bool { return disturbed(t, d, before) }) {
 			faults++
 		}
 	}
@@ -91,8 +91,8 @@ func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 	t.Logf("%d faults", faults)
 }
 
-// disturbed runs a prolog and an epilog, and tells whether a deed of the prolog was made to fail.
-func disturbed(t *testing.T, d vm.Deed, before string) bool {
+// disturbed runs a prolog and an epilog, and tells whether an action of the prolog was made to fail.
+func disturbed(t *testing.T, d vm.Action, before string) bool {
 	t.Helper()
 	out, code := vm.Traced(t, "prolog", lawJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.Call, d.N))
 	log, err := os.ReadFile(vm.TraceFile)

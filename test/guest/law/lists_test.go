@@ -36,7 +36,7 @@ var unsettled = map[string]string{
 	"devlink sb": "is of the device, whose driver keeps it", "devlink resource": "is of the device, whose driver keeps it", "devlink region": "is of the device, whose driver keeps it",
 	"devlink health": "is of the device, whose driver keeps it", "devlink trap": "is of the device, whose driver keeps it",
 
-	"ethtool -E": "is in the device's own memory", "ethtool -f": "is in the device's own memory", "ethtool -r": "asks for the link anew", "ethtool -W": "is kept by the driver, as all of ethtool is",
+	"ethtool -E": "is in the device's own memory", "ethtool -f": "is in the device's own memory", "ethtool -r": "asks for the link again", "ethtool -W": "is kept by the driver, as all of ethtool is",
 	"ethtool --set-phy-tunable": "is kept by the driver, as --set-tunable is", "ethtool --set-module": "is in the device's own memory", "ethtool --reset": "is an act",
 	"ethtool -Q": "is coalescing, queue by queue", "ethtool --set-plca-cfg": "is kept by the driver, as all of ethtool is", "ethtool --set-mm": "is kept by the driver, as all of ethtool is",
 	"ethtool --set-pse": "is kept by the driver, as all of ethtool is", "ethtool --flash-module-firmware": "is in the device's own memory", "ethtool --json": "is how it tells",
@@ -160,7 +160,7 @@ func TestEachThingThatToolsCanSetIsKnown(t *testing.T) {
 	t.Logf("%d things", len(seen))
 }
 
-// A folder of sysctls that has an interface's name is one that the table sweeps (eachSysctl), or MPLS's.
+// A folder of sysctls that has an interface's name is one that the table goes through (eachSysctl), or MPLS's.
 func TestEachFolderOfSysctlsOfAnInterfaceIsKnown(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	const name = "roce0"

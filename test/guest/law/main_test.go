@@ -1,4 +1,4 @@
-// Package law tests the laws: kill -9 and failing system calls at each step, random kills, many jobs at once.
+// Package law tests the invariants: kill -9 and failing system calls at each step, random kills, many jobs at once.
 package law
 
 import (

@@ -255,7 +255,7 @@ func pinXDP(t *testing.T) {
 }
 
 // Each thing that can be set of an interface, or of an RDMA device, is set once; a job has the
-// HCA, and gives it back. What is not as it was then has a row in docs/restore.md that says so.
+// HCA, and returns it. What is not as it was then has a row in docs/restore.md that says so.
 func TestWhatCanBeSetComesBackOrHasARowThatSaysOtherwise(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	var places []place
@@ -311,8 +311,8 @@ func TestWhatCanBeSetComesBackOrHasARowThatSaysOtherwise(t *testing.T) {
 	tell(t, all)
 }
 
-// round gives settings, takes the HCAs for a job and gives them back, and looks what has
-// become of each. Of what an epilog reports that has given back several, each is tried by itself.
+// round gives settings, takes the HCAs for a job and returns them, and looks what has
+// become of each. Of what an epilog reports that has returned several, each is tried by itself.
 func round(t *testing.T, all []*given, bare map[string]int) {
 	t.Helper()
 	give(t, all)
@@ -395,7 +395,7 @@ func oneByOne(t *testing.T, all []*given, bare map[string]int) {
 	}
 }
 
-// settle has the node be as one without leases, after an epilog that could not give all back:
+// settle has the node be as one without leases, after an epilog that could not return all:
 // what stood in the way is taken away, and a person lets jobs have the HCAs again.
 func settle(t *testing.T, all []*given) {
 	t.Helper()

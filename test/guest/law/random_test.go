@@ -26,8 +26,8 @@ func configure(t *testing.T, r *rand.Rand, names []string) (drawn []*given) {
 		var pool []setting
 		p := placeOf(t, name)
 		for _, s := range settings {
-			anew := exclusive && p.kind() == ipoib && s.row == "by its index" // it has another one
-			if (s.on == "" || s.on == p.kind()) && !s.alone && !s.apart && !anew {
+			remade := exclusive && p.kind() == ipoib && s.row == "by its index" // it has another one
+			if (s.on == "" || s.on == p.kind()) && !s.alone && !s.apart && !remade {
 				pool = append(pool, s)
 			}
 		}

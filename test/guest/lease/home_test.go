@@ -120,7 +120,7 @@ func TestWhatWasMovedOutOfTheJobIsQuarantinedUntilItIsBack(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestALeaseWhoseNamespaceWasUnmountedIsGivenBackWhenThatHasEnded(t *testing.T) {
+func TestALeaseWhoseNamespaceWasUnmountedIsReturnedWhenThatHasEnded(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
@@ -214,7 +214,7 @@ func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
 }
 
 // Whoever comes first when a driver is back gives the HCA what it had: the next prolog, of whatever job, the
-// next epilog, a sweep, the boot, or a person.
+// next epilog, a cleanup, the boot, or a person.
 func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	names := vm.HCAsWithGPUs(t)
@@ -227,7 +227,7 @@ func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 	for _, c := range []struct{ name, run string }{
 		{"a prolog", ""},
 		{"an epilog", "epilog"},
-		{"a sweep", "gresnet sweep"},
+		{"a cleanup", "gresnet cleanup"},
 		{"the boot", "gresnet boot"},
 		{"a person", "gresnet release " + names[1]},
 	} {
@@ -241,7 +241,7 @@ func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 			if out := vm.Run(t, "ls /run/gresnet/jobs"); out != "" {
 				t.Errorf("leases are left: %s", out)
 			}
-			vm.Run(t, vm.Repo()+"/bin/gresnet sweep")
+			vm.Run(t, vm.Repo()+"/bin/gresnet cleanup")
 			vm.Run(t, driver+"bind; udevadm settle")
 			if out, code := vm.Command(t, "gresnet status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .*is quarantined:\n *the node lost it `).MatchString(out) {
 				t.Errorf("status when it is back, exit %d:\n%s", code, out)

@@ -1,4 +1,4 @@
-// Package lease tests how HCAs are taken, given back, swept and released.
+// Package lease tests how HCAs are taken, returned, cleaned up and released.
 package lease
 
 import (

@@ -42,7 +42,7 @@ func TestAnHCAWhoseNameIsTakenComesHomeUnderAnotherAndIsRenamedWhenItCan(t *test
 }
 
 // By root in a job, or by the site: before 7.3 an HCA keeps its name wherever it is, so that
-// two that come home have each other's.
+// two that come back have each other's.
 func TestHCAsWhoseNamesWereSwappedComeHomeUnderTheirOwn(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)

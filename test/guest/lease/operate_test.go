@@ -35,7 +35,7 @@ func TestAPortThatComesHomeWithoutItsLinkIsAWarning(t *testing.T) {
 	vm.Must(t, "prolog", operateJob)
 	port(t, "nolink", names[0])
 	out, code := vm.ByHand(t, "epilog", operateJob)
-	if want := "warning: port 1 of " + names[0] + " came home with state DOWN, it had ACTIVE"; code != 0 || !strings.Contains(out, want) {
+	if want := "warning: port 1 of " + names[0] + " came back with state DOWN, it had ACTIVE"; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 	}
 	port(t, "nolink", "ibfake-1")
@@ -72,7 +72,7 @@ func TestAnHCAWithASlowerPortIsQuarantinedWhereTheSiteWantsThat(t *testing.T) {
 	vm.Must(t, "prolog", operateJob)
 	port(t, "slow", names[0])
 	out, code := vm.ByHand(t, "epilog", operateJob)
-	if want := "port 1 of " + names[0] + " came home with rate 25 Gb/sec (1X EDR), it had 100 Gb/sec (4X EDR)"; code != 2 || !strings.Contains(out, want) {
+	if want := "port 1 of " + names[0] + " came back with rate 25 Gb/sec (1X EDR), it had 100 Gb/sec (4X EDR)"; code != 2 || !strings.Contains(out, want) {
 		t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 	}
 	if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "is quarantined:\n  port 1 of") {
@@ -200,7 +200,7 @@ func TestBootSetsTheModeThatTheConfigurationWants(t *testing.T) {
 	if want := "warning: the node is in " + was + " mode, the configuration wants " + other; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("a prolog before that: exit %d, wanted %q:\n%s", code, want, out)
 	}
-	// The lease's own namespace is in the mode's way until it is given back.
+	// The lease's own namespace is in the mode's way until it is returned.
 	if out, code := vm.Command(t, "gresnet boot"); code != 0 || out != "" {
 		t.Errorf("exit %d: %s", code, out)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // In exclusive mode a P_Key child goes with its RDMA device, and all that hangs on it.
-func TestAPKeyChildThatCouldNotBeMadeAnewAsItIsIsRefused(t *testing.T) {
+func TestAPKeyChildThatCouldNotBeMadeAgainAsItIsIsRefused(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	const each = "for i in $(ls /sys/class/net | grep -E '^ib[0-9]+$'); do "

@@ -59,7 +59,7 @@ func TestAnHCAByWhichSlurmReachesTheNodeIsNoJobs(t *testing.T) {
 	}
 }
 
-// What the node itself needs is in slurm.conf. A prolog that cannot read that moves no interface.
+// What is reserved for the host is in slurm.conf. A prolog that cannot read that moves no interface.
 func TestAPrologThatCannotTellWhatTheNodeNeedsMovesNothing(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
@@ -68,7 +68,7 @@ func TestAPrologThatCannotTellWhatTheNodeNeedsMovesNothing(t *testing.T) {
 	const (
 		own     = "/tmp/own/slurm.conf"
 		nodes   = "sed 's/^NodeName=.*/&"
-		refused = "stays on the node until what the node itself needs is known"
+		refused = "stays on the node until what is reserved for the host is known"
 	)
 	for _, c := range []struct {
 		name, conf, make, want string
@@ -205,7 +205,7 @@ for i in `+both+`; do ethtool -c $i; done`)
 	vm.Same(t, before)
 }
 
-func TestAnHCAWithoutAnInterfaceIsTakenAndGivenBack(t *testing.T) {
+func TestAnHCAWithoutAnInterfaceIsTakenAndReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.Run(t, "modprobe -r ib_ipoib")

@@ -79,10 +79,10 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 	}
 	vm.Cancel(t, job)
 	closed("after the last job")
-	vm.Must(t, "prolog", sweepJob)
+	vm.Must(t, "prolog", cleanupJob)
 	vm.Run(t, "umount -l /run/gresnet/jobs/900050/netns /run/gresnet/jobs/900050/dev; rm -r /run/gresnet/jobs/900050")
-	if out, code := vm.Command(t, "gresnet sweep"); code != 2 {
-		t.Errorf("the sweep after a lease was removed by hand: exit %d: %s", code, out)
+	if out, code := vm.Command(t, "gresnet cleanup"); code != 2 {
+		t.Errorf("the cleanup after a lease was removed by hand: exit %d: %s", code, out)
 	}
 	if out, code := vm.Command(t, "gresnet release hfi1_0"); code != 0 {
 		t.Errorf("the release: exit %d: %s", code, out)

@@ -56,7 +56,7 @@ func TestTrafficControlAndMPLSThatCannotComeHomeAreRefused(t *testing.T) {
 			vm.Same(t, before)
 		})
 	}
-	// What the kernel chose for the queues comes home.
+	// What the kernel chose for the queues comes back.
 	vm.Run(t, fill("tc qdisc replace dev ROCE root handle a: mq"))
 	t.Cleanup(func() { vm.Run(t, fill("tc qdisc del dev ROCE root")) })
 	thereAndBack(t, func() { vm.Run(t, fill(inLawJob+"tc qdisc replace dev ROCE root pfifo")) })

@@ -152,11 +152,11 @@ func TestATrialIsNobodyElsesWhileItRunsAndAnInterruptGivesAllBack(t *testing.T) 
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	cmd, out := trying(t)
-	if said, code := vm.Command(t, "gresnet sweep"); code != 0 {
-		t.Errorf("sweep: exit %d: %s", code, said)
+	if said, code := vm.Command(t, "gresnet cleanup"); code != 0 {
+		t.Errorf("cleanup: exit %d: %s", code, said)
 	}
 	if _, err := os.Lstat(trialLease); err != nil {
-		t.Errorf("a sweep takes the lease of a trial that runs: %v", err)
+		t.Errorf("a cleanup takes the lease of a trial that runs: %v", err)
 	}
 	if said, _ := vm.Command(t, "gresnet status"); !strings.Contains(said, " 67108864 ") {
 		t.Errorf("status does not show the trial:\n%s", said)
@@ -176,11 +176,11 @@ func TestATrialIsNobodyElsesWhileItRunsAndAnInterruptGivesAllBack(t *testing.T) 
 	vm.Same(t, before)
 }
 
-func TestWhatATrialLeftThatWasKilledIsGivenBack(t *testing.T) {
+func TestWhatATrialLeftThatWasKilledIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.Slurm(t)
 	before := vm.Picture(t)
-	for _, after := range []string{"gresnet try", "gresnet sweep --boot", "gresnet try"} {
+	for _, after := range []string{"gresnet try", "gresnet cleanup --boot", "gresnet try"} {
 		cmd, _ := trying(t)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 
 // fate is what becomes of an HCA in the middle of a job.
 type fate struct {
-	name  string
-	exit  int  // of the epilog
-	again bool // it says that the interface was made again
-	deed  func(*testing.T, hca)
+	name   string
+	exit   int  // of the epilog
+	again  bool // it says that the interface was made again
+	action func(*testing.T, hca)
 	// back makes the HCA whole, if it is not by itself.
 	back func(*testing.T, hca)
 }
@@ -56,37 +56,37 @@ func fails(t *testing.T, h hca) {
 }
 
 var fates = []fate{
-	{name: "its firmware fails, and the driver recovers", again: true, deed: fails},
-	{name: "its driver begins again", again: true, deed: func(t *testing.T, h hca) {
+	{name: "its firmware fails, and the driver recovers", again: true, action: fails},
+	{name: "its driver begins again", again: true, action: func(t *testing.T, h hca) {
 		sh("timeout 120 devlink dev reload pci/PCI")(t, h)
 		again(t, h)
 	}},
-	{name: "its driver is unbound and bound", again: true, deed: func(t *testing.T, h hca) {
+	{name: "its driver is unbound and bound", again: true, action: func(t *testing.T, h hca) {
 		sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/unbind")(t, h)
 		away(t, h)
 		sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/bind")(t, h)
 		again(t, h)
 	}},
-	{name: "it is removed from the bus and found again", again: true, deed: func(t *testing.T, h hca) {
+	{name: "it is removed from the bus and found again", again: true, action: func(t *testing.T, h hca) {
 		sh("echo 1 >/sys/bus/pci/devices/PCI/remove")(t, h)
 		away(t, h)
 		sh("echo 1 >/sys/bus/pci/rescan")(t, h)
 		again(t, h)
 	}},
-	{name: "its RDMA driver is unloaded and loaded", deed: func(t *testing.T, h hca) {
+	{name: "its RDMA driver is unloaded and loaded", action: func(t *testing.T, h hca) {
 		sh("rmmod mlx5_ib")(t, h) // modprobe -r would unload mlx5_core, too
 		away(t, h)
 		sh("modprobe mlx5_ib")(t, h)
 		again(t, h)
 	}, back: func(t *testing.T, _ hca) { vm.Run(t, addressesOfIPoIB) }},
 	{name: "its cable is pulled and put back",
-		deed: func(t *testing.T, _ hca) { order(t, "out 0"); order(t, "in 0") }},
+		action: func(t *testing.T, _ hca) { order(t, "out 0"); order(t, "in 0") }},
 	{name: "its cable is pulled, and put back after the job",
-		deed: func(t *testing.T, _ hca) { order(t, "out 0") },
-		back: func(t *testing.T, _ hca) { order(t, "in 0") }},
+		action: func(t *testing.T, _ hca) { order(t, "out 0") },
+		back:   func(t *testing.T, _ hca) { order(t, "in 0") }},
 	{name: "its driver is unbound, and bound after the job", exit: 2, // a person must look for it until then
-		deed: func(t *testing.T, h hca) { sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/unbind")(t, h); away(t, h) },
-		back: func(t *testing.T, h hca) { sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/bind")(t, h); again(t, h) }},
+		action: func(t *testing.T, h hca) { sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/unbind")(t, h); away(t, h) },
+		back:   func(t *testing.T, h hca) { sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/bind")(t, h); again(t, h) }},
 }
 
 // addressesOfIPoIB gives IPoIB's interfaces theirs: they are made again with all RDMA devices.
@@ -100,7 +100,7 @@ func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItComesHome(t *testing.T) {
 	before := remade(vm.Picture(t))
 	for _, f := range fates[:vm.Rounds(1, len(fates))] {
 		vm.Must(t, "prolog", first)
-		f.deed(t, h)
+		f.action(t, h)
 		out, code := vm.ByHand(t, "epilog", first)
 		if code != f.exit || strings.Contains(out, "is another one than the job had") != f.again {
 			t.Errorf("%s: epilog: exit %d: %s", f.name, code, out)
@@ -138,8 +138,8 @@ func settles(t *testing.T, what, before string) {
 		if remade(vm.Picture(t)) == before {
 			return
 		}
-		out, code := vm.Command(t, "gresnet sweep")
-		t.Logf("%s: sweep: exit %d: %s", what, code, out)
+		out, code := vm.Command(t, "gresnet cleanup")
+		t.Logf("%s: cleanup: exit %d: %s", what, code, out)
 		vm.Run(t, "udevadm settle")
 	}
 	if diff := netnstest.Diff(before, remade(vm.Picture(t))); diff != "" {

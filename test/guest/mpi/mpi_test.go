@@ -123,10 +123,10 @@ func TestAStepWhosePMIxCannotBeRelayedFailsWithTheReason(t *testing.T) {
 	vm.NeedMPI(t)
 	before := vm.Picture(t)
 	vm.Run(t, "echo PMIxEnv=PMIX_MCA_ptl_base_if_include=eth0 >/etc/slurm/mpi.conf")
-	vm.SlurmAnew(t)
+	vm.RestartSlurm(t)
 	t.Cleanup(func() {
 		vm.Run(t, "rm /etc/slurm/mpi.conf")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	out, err := vm.TryAs("alice", vm.SrunMPI(2, "--gres=nic:1"))
 	if err == nil || !strings.Contains(out, "gresnet: job") || !strings.Contains(out, "the PMIx server does not listen on 127.0.0.1") {

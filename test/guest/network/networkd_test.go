@@ -178,7 +178,7 @@ func TestWhatNetworkdManagesIsTheJobsAndComesHomeAsItWas(t *testing.T) {
 	n.isBack(t, before)
 }
 
-func TestWhatNetworkdManagedIsGivenBackWithoutItWhenItWasStopped(t *testing.T) {
+func TestWhatNetworkdManagedIsReturnedWithoutItWhenItWasStopped(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	n := withNetworkd(t)
 	n.addByHand(t)
@@ -227,7 +227,7 @@ func TestAnEpilogThatIsKilledWhileItWaitsForNetworkdIsFinishedByTheNext(t *testi
 	n.isBack(t, before)
 }
 
-func TestWhatNetworkdDoesNotConfigureInTimeIsGivenBackWithoutIt(t *testing.T) {
+func TestWhatNetworkdDoesNotConfigureInTimeIsReturnedWithoutIt(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	n := withNetworkd(t)
 	before := vm.Picture(t)
@@ -243,7 +243,7 @@ func TestWhatNetworkdDoesNotConfigureInTimeIsGivenBackWithoutIt(t *testing.T) {
 	n.isBack(t, before)
 }
 
-func TestAPrologThatFailsGivesBackToNetworkdWhatWasAwayForMoments(t *testing.T) {
+func TestAPrologThatFailsReturnsToNetworkdWhatWasAwayForMoments(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	n := withNetworkd(t)
 	before := vm.Picture(t)

@@ -202,8 +202,8 @@ func TestABatchScriptIsOnTheNodeWhereSrunDoesNotCallAllOfTheJobsNodes(t *testing
 		{"it calls one", "TreeWidth=1", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			vm.SlurmAnew(t, "--conf "+c.conf)
-			t.Cleanup(func() { vm.SlurmAnew(t) })
+			vm.RestartSlurm(t, "--conf "+c.conf)
+			t.Cleanup(func() { vm.RestartSlurm(t) })
 			vm.PluginArguments(t, "batch=auto")
 			job := vm.Submit(t, "alice", "-N 2 -n 2 --gres=nic:1", script)
 			endedOnBoth(t, job)

@@ -83,7 +83,7 @@ func endedOnBoth(t *testing.T, job string) {
 // claimsOn returns claims on one of the nodes.
 func claimsOn(t *testing.T, node, job string) string {
 	t.Helper()
-	return strings.TrimSpace(onNode(t, node, `awk '$4 == `+job+` { print $1 }' /run/gresnet/lent | xargs`))
+	return strings.TrimSpace(onNode(t, node, `awk '$4 == `+job+` { print $1 }' /run/gresnet/in-use | xargs`))
 }
 
 // submitHeterogeneous submits a job of one component for each node, and returns the

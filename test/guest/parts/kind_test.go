@@ -87,7 +87,7 @@ const (
 )
 
 // The test binary is also gresnet's programs, with the kind besides. It kills itself when it looks at the
-// clock for the n-th time, which is before and after each deed.
+// clock for the n-th time, which is before and after each step.
 func init() {
 	program := os.Getenv("GRESNET_FAKE")
 	if program == "" {

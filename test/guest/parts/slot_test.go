@@ -260,8 +260,8 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 	}
 }
 
-// Each round, four jobs take their slots while four others give theirs back.
-func TestSlotsOfOneHCAAreTakenAndGivenBackAtOnce(t *testing.T) {
+// Each round, four jobs take their slots while four others return theirs.
+func TestSlotsOfOneHCAAreTakenAndReturnedAtOnce(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
 	before := vm.Picture(t)

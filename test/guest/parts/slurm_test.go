@@ -23,7 +23,7 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
 		vm.Run(t, vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	if strings.Contains(config, "part = \"vf\"") {
 		boot(t, config)
@@ -39,7 +39,7 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	if lines := vm.Run(t, "cat /tmp/nics.conf"); strings.Count(lines, "Name=nic ") != count {
 		t.Fatalf("gres.conf has\n%s", lines)
 	}
-	vm.SlurmAnew(t, append(options, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")...)
+	vm.RestartSlurm(t, append(options, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")...)
 }
 
 // stays returns a batch job of alice's whose step says what a script prints, and then stays.

@@ -75,7 +75,7 @@ func TestWhateverAJobDoesToItsInterfaceForAPartitionTheNodeComesBackExactly(t *t
 	before := vm.Picture(t)
 	in := "nsenter --net=" + slotLease(0) + "/netns "
 	child := link + ".8001"
-	for _, deed := range []string{
+	for _, action := range []string{
 		in + "ip link del " + child,
 		in + "ip link set " + child + " down; " + in + "ip link set " + child + " name mine0",
 		in + "ip link set " + child + " netns 1",
@@ -83,11 +83,11 @@ func TestWhateverAJobDoesToItsInterfaceForAPartitionTheNodeComesBackExactly(t *t
 		"umount " + slotLease(0) + "/netns",
 	} {
 		vm.Must(t, "prolog", slotJob(0))
-		vm.Run(t, deed)
+		vm.Run(t, action)
 		vm.Must(t, "epilog", slotJob(0))
 		vm.Same(t, before)
 		if t.Failed() {
-			t.Fatalf("after %s", deed)
+			t.Fatalf("after %s", action)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func onPCI(t *testing.T) []string {
 	return strings.Fields(vm.Run(t, "for d in /sys/bus/pci/drivers/ibfake/0000:*; do ls $d/infiniband; done"))
 }
 
-// udev names an RDMA device after the place of its PCI function, also when it comes home.
+// udev names an RDMA device after the place of its PCI function, also when it comes back.
 func TestHCAsThatUdevNamesAfterTheirPlaceGoToAJobAndComeHome(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "")

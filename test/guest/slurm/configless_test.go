@@ -22,7 +22,7 @@ rm -rf /run/slurm /var/spool/slurmd/conf-cache
 // programs where packages have them.
 func withoutFiles(t *testing.T) {
 	t.Helper()
-	vm.SlurmAnew(t, "--conf SlurmctldParameters=enable_configless")
+	vm.RestartSlurm(t, "--conf SlurmctldParameters=enable_configless")
 	plugins := strings.TrimSpace(vm.Run(t, "scontrol show config | sed -n 's/^PluginDir *= //p'"))
 	vm.Run(t, "cp "+vm.Repo()+"/bin/gresnet "+vm.Repo()+"/bin/gresnet-prolog "+vm.Repo()+"/bin/gresnet-epilog /usr/sbin; cp /usr/local/lib/gresnet/spank_gresnet.so "+plugins)
 	vm.Run(t, stopSlurm+"mv /etc/slurm "+ofController+"; cd "+ofController+`
@@ -31,7 +31,7 @@ sed -i '/^Name=nic/d' gres.conf
 : >plugstack.conf`)
 	t.Cleanup(func() {
 		vm.Run(t, "/usr/sbin/gresnet setup --undo; rm -f /run/gresnet/undone; "+stopSlurm+"rm -rf /etc/slurm; mv "+ofController+" /etc/slurm; rm -f /usr/sbin/gresnet /usr/sbin/gresnet-prolog /usr/sbin/gresnet-epilog "+plugins+"/spank_gresnet.so")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 		vm.WriteConfig(t, vm.Config)
 	})
 }

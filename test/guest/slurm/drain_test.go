@@ -40,7 +40,7 @@ func TestAJobWithHCAsDoesNotStartWhereSlurmDoesNotRequireThePlugin(t *testing.T)
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	before := vm.Picture(t)
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 	for _, edit := range []string{"s/^required/optional/", "d"} {
 		vm.Run(t, "sed -i '"+edit+"' /etc/slurm/plugstack.conf")
 		if out, err := vm.TryAs("alice", "srun echo has run"); err != nil || !strings.Contains(out, "has run") {

@@ -30,13 +30,13 @@ func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
 	program := vm.Repo() + "/bin/gresnet"
 	vm.Run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
 	// Many first steps at once take longer than a credential of this test bed lives.
-	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")
+	vm.RestartSlurm(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")
 	vm.WriteConfig(t, vm.AskScontrol)
 	t.Cleanup(func() {
 		vm.Run(t, "scancel -u alice")
 		vm.Eventually(t, "the epilogs have run", vm.NoLease)
 		vm.WriteConfig(t, vm.Config)
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	order := strings.Fields(vm.Run(t, program+" scan --json | jq -r '.hcas[].name'"))
 

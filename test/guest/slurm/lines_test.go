@@ -37,8 +37,8 @@ func TestSlurmRunsSeveralLinesInTheirOrderOrHeedsTheLastAlone(t *testing.T) {
 	if found != "" {
 		t.Errorf("check says %q", found)
 	}
-	t.Cleanup(func() { vm.SlurmAnew(t) })
-	vm.SlurmAnew(t, "--conf $'"+prolog+"\\nProlog="+ours+"prolog'", "--conf $'Epilog="+ours+"epilog\\n"+epilog+"'")
+	t.Cleanup(func() { vm.RestartSlurm(t) })
+	vm.RestartSlurm(t, "--conf $'"+prolog+"\\nProlog="+ours+"prolog'", "--conf $'Epilog="+ours+"epilog\\n"+epilog+"'")
 	out, err := lookAsJob("--gres=nic:1")
 	hasRun(t, "ibfake", out, err)
 	vm.Eventually(t, "the site's epilog has run", func() bool { _, err := os.Stat("/tmp/lines-epilog"); return err == nil })

@@ -86,10 +86,10 @@ func TestWhatATaskMountsInAJobContainerTheJobsOtherTasksSee(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	vm.Run(t, "printf 'AutoBasePath=true\nBasePath=/var/containers\n' >/etc/slurm/job_container.conf")
-	vm.SlurmAnew(t, "--conf JobContainerType=job_container/tmpfs")
+	vm.RestartSlurm(t, "--conf JobContainerType=job_container/tmpfs")
 	t.Cleanup(func() {
 		vm.Run(t, "rm /etc/slurm/job_container.conf")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	mountsAreTheJobs(t)
 }

@@ -10,11 +10,11 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// deedDone are the deeds of a prolog's trace: "  1.2 ms  do link ib0".
-var deedDone = regexp.MustCompile(`(?m)^ *[0-9.]+ ms +do (.*)$`)
+// actionDone are the actions of a prolog's trace: "  1.2 ms  do link ib0".
+var actionDone = regexp.MustCompile(`(?m)^ *[0-9.]+ ms +do (.*)$`)
 
-// deedPlanned are the steps of a plan: "  1  link ib0".
-var deedPlanned = regexp.MustCompile(`(?m)^ *[0-9]+  (.*)$`)
+// actionPlanned are the steps of a plan: "  1  link ib0".
+var actionPlanned = regexp.MustCompile(`(?m)^ *[0-9]+  (.*)$`)
 
 // noted prints the steps of a journal as a plan has them, in the order in which they were begun.
 const noted = `jq -r 'select(.note) | [.kind, .data.settings.name // .data.name // empty] | join(" ")' <(sed 1d JOURNAL | cut -d' ' -f2-)`
@@ -44,12 +44,12 @@ func TestThePlanIsWhatThePrologDoes(t *testing.T) {
 			out := vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 SLURM_NODELIST=node1 "+c.environment+vm.Repo()+"/bin/gresnet-prolog"+config+" --trace 2>&1")
 			begun := vm.Run(t, strings.Replace(noted, "JOURNAL", "/run/gresnet/jobs/4811/journal", 1))
 			vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 "+vm.Repo()+"/bin/gresnet-epilog")
-			planned := texts(deedPlanned.FindAllStringSubmatch(plan, -1))
+			planned := texts(actionPlanned.FindAllStringSubmatch(plan, -1))
 			if planned == "" || planned != strings.TrimSpace(begun) {
 				t.Errorf("the plan has\n%s\nthe prolog began\n%s", planned, begun)
 			}
 			// A trace has them as they end.
-			if done := texts(deedDone.FindAllStringSubmatch(out, -1)); vm.Sorted(done) != vm.Sorted(planned) {
+			if done := texts(actionDone.FindAllStringSubmatch(out, -1)); vm.Sorted(done) != vm.Sorted(planned) {
 				t.Errorf("the plan has\n%s\nthe prolog did\n%s\nof\n%s", planned, done, out)
 			}
 			vm.Same(t, before)

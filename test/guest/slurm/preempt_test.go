@@ -47,8 +47,8 @@ func TestASuspendedJobKeepsItsHCAsAndHasThemWhenItGoesOn(t *testing.T) {
 	second := vm.Submit(t, "bob", fmt.Sprintf("--gres=nic:%d", others), "srun sleep 1000")
 	vm.Eventually(t, "another job's step runs", func() bool { return vm.HasStep(second) })
 	seesIts(t, "bob", second, others)
-	if out, code := vm.Command(t, "gresnet sweep "+first); code != 1 || !strings.Contains(out, "is its step") {
-		t.Errorf("sweep of a suspended job: exit %d: %s", code, out)
+	if out, code := vm.Command(t, "gresnet cleanup "+first); code != 1 || !strings.Contains(out, "is its step") {
+		t.Errorf("cleanup of a suspended job: exit %d: %s", code, out)
 	}
 	vm.Cancel(t, second)
 
@@ -71,7 +71,7 @@ func TestAJobThatIsPreemptedLosesNoHCAAndDrainsNoNode(t *testing.T) {
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	all := vm.Atoi(vm.Run(t, "ls /var/lib/slurm-gres/nic* | wc -l"))
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 	for _, c := range []struct {
 		how       string
 		low, high int    // HCAs that they ask for
@@ -83,7 +83,7 @@ func TestAJobThatIsPreemptedLosesNoHCAAndDrainsNoNode(t *testing.T) {
 		{how: "SUSPEND,GANG", low: 1, high: all - 1, then: "SUSPENDED", back: true},
 	} {
 		t.Run(c.how, func(t *testing.T) {
-			vm.SlurmAnew(t, "--conf PreemptType=preempt/partition_prio --conf PreemptMode="+c.how,
+			vm.RestartSlurm(t, "--conf PreemptType=preempt/partition_prio --conf PreemptMode="+c.how,
 				fmt.Sprintf("--conf AuthInfo=cred_expire=%.0f", vm.Slow(5*time.Second).Seconds()),
 				"--conf 'PartitionName=low Nodes=node1 PriorityTier=1 OverSubscribe=FORCE:1'",
 				"--conf 'PartitionName=high Nodes=node1 PriorityTier=10 OverSubscribe=FORCE:1'")

@@ -39,12 +39,12 @@ func TestAJobThatIsRequeuedOrCancelledDuringItsPrologDrainsNoNode(t *testing.T) 
 	if err := os.WriteFile(prolog, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 	for _, moment := range []string{"before", "at the lock", "after"} {
 		for _, what := range []string{"scontrol requeue ", "scontrol requeuehold ", "scancel "} {
 			t.Run(what+moment, func(t *testing.T) {
 				vm.Run(t, "rm -rf /tmp/gate; mkdir /tmp/gate; touch /tmp/gate/at")
-				vm.SlurmAnew(t, "--conf Prolog="+prolog+" --conf AuthInfo=cred_expire=10")
+				vm.RestartSlurm(t, "--conf Prolog="+prolog+" --conf AuthInfo=cred_expire=10")
 				lock := func() {}
 				has := func(job, where string) {
 					vm.Eventually(t, "the prolog is "+where, func() bool {

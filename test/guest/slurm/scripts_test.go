@@ -87,8 +87,8 @@ func TestAJobWhoseSiteSwallowsTheExitCodeOrNeverCallsFailsWithOneLine(t *testing
 	vm.Run(t, "mkdir -p /usr/local/lib/site.d && printf '#!/bin/sh\\nexec "+vm.Repo()+"/bin/gresnet-prolog\\n' >/usr/local/lib/site.d/00-gresnet && chmod 755 /usr/local/lib/site.d/00-gresnet")
 	vm.Run(t, "echo 'give_hcas() { "+vm.Repo()+"/bin/gresnet-prolog; }' >/usr/local/lib/site-lib.sh")
 	writeSiteProlog(t, "exec OURS")
-	vm.SlurmAnew(t, "--conf Prolog="+siteProlog)
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	vm.RestartSlurm(t, "--conf Prolog="+siteProlog)
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	for _, c := range siteScripts {
 		t.Run(c.name, func(t *testing.T) {

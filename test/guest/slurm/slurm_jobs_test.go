@@ -79,10 +79,10 @@ func TestStepsInJobContainersAreInside(t *testing.T) {
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	vm.Run(t, "printf 'AutoBasePath=true\nBasePath=/var/containers\n' >/etc/slurm/job_container.conf")
-	vm.SlurmAnew(t, "--conf JobContainerType=job_container/tmpfs")
+	vm.RestartSlurm(t, "--conf JobContainerType=job_container/tmpfs")
 	t.Cleanup(func() {
 		vm.Run(t, "rm /etc/slurm/job_container.conf")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 
 	vm.Run(t, "touch /tmp/of-the-node")
@@ -123,7 +123,7 @@ func TestStepsInSlurmsNamespacesAreInsideOrFail(t *testing.T) {
 	vm.Run(t, mungeElsewhere)
 	t.Cleanup(func() {
 		vm.Run(t, "rm -f /etc/slurm/namespace.yaml; kill $(cat /var/munge/pid)")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	for _, c := range []struct{ name, flags, dirs, says string }{
 		{"mounts", "CLONE_NEWNS", "/tmp,/dev/shm", ""},
@@ -138,7 +138,7 @@ func TestStepsInSlurmsNamespacesAreInsideOrFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Slurm has BPF tokens for device programs in user namespaces, and kernel 6.1 has none.
-			vm.SlurmAnew(t, "--unconstrained", "--conf NamespaceType=namespace/linux", "--conf AuthInfo=cred_expire=30,socket=/var/munge/socket")
+			vm.RestartSlurm(t, "--unconstrained", "--conf NamespaceType=namespace/linux", "--conf AuthInfo=cred_expire=30,socket=/var/munge/socket")
 			out, err := vm.TryAs("alice", vm.Timeout+"srun --gres=nic:1 bash -c '"+vm.WhereAmI+"; ls /sys/class/net | xargs; ls /dev/infiniband | wc -l'")
 			if c.says == "" {
 				inJob(t, out, 1)

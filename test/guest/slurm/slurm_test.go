@@ -143,10 +143,10 @@ func TestTwoJobsAtOnceGetDifferentHCAs(t *testing.T) {
 		holder[name] = job
 		count[job]++
 	}
-	// The extern steps have marked the leases, by which a sweep knows live jobs.
+	// The extern steps have marked the leases, by which a cleanup knows live jobs.
 	vm.Run(t, "ls /run/gresnet/jobs/"+a+"/extern /run/gresnet/jobs/"+b+"/extern")
-	if out, code := vm.Command(t, "gresnet sweep "+a); code != 1 || !strings.Contains(out, "is its step") {
-		t.Errorf("sweep of a live job: exit %d: %s", code, out)
+	if out, code := vm.Command(t, "gresnet cleanup "+a); code != 1 || !strings.Contains(out, "is its step") {
+		t.Errorf("cleanup of a live job: exit %d: %s", code, out)
 	}
 	if count[a] != 1 || count[b] != 2 {
 		t.Errorf("claims: %q, wanted one of job %s and two of job %s", claims, a, b)
@@ -167,7 +167,7 @@ func TestACancelledStepLeavesACleanNode(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestARequeuedJobStartsAnewWithItsHCAs(t *testing.T) {
+func TestARequeuedJobStartsAgainWithItsHCAs(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	vm.ShortCredentials(t)

@@ -38,7 +38,7 @@ func hasHCAs(t *testing.T, options string) string {
 // it to himself by nothing else.
 func countItsCPUs(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 	vm.Run(t, `
 sed -i "s/CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 /CPUs=$(nproc) Boards=1 SocketsPerBoard=1 CoresPerSocket=$(nproc) /" /etc/slurm/slurm.conf
 for daemon in slurmd slurmctld; do
@@ -135,14 +135,14 @@ func TestAJobThatSlurmCountsNoNICsForIsRefusedAndTheNodeStays(t *testing.T) {
 	vm.Run(t, fmt.Sprintf("echo Name=nic Count=%d >/tmp/counted.conf", all))
 	t.Cleanup(func() {
 		vm.Run(t, stopSlurmctld+"rm /var/spool/slurmctld/node_state*")
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	vm.WithSource(t, vm.AskScontrol)
 	node := "$(sed -n 's/,nic:/,nic:no_consume:/; /^NodeName=/p' /etc/slurm/slurm.conf)"
 	for _, nics := range []string{"", "--nics /tmp/counted.conf "} {
 		vm.Run(t, stopSlurmctld+"rm /var/spool/slurmctld/node_state*")
-		vm.SlurmAnew(t, nics)
-		vm.SlurmAnew(t, nics+`--conf "`+node+`"`)
+		vm.RestartSlurm(t, nics)
+		vm.RestartSlurm(t, nics+`--conf "`+node+`"`)
 		for range 2 {
 			out, err := vm.TryAs("alice", "srun --gres=nic:1 true")
 			if err == nil || !strings.Contains(out, "Slurm gave the job some and counts 0, as with no_consume") {
@@ -167,10 +167,10 @@ func TestJobsGetAsManyHCAsAsSlurmCountsWhereTheGRESHasNoFiles(t *testing.T) {
 	before := vm.Picture(t)
 	all := len(vm.HCAs(t))
 	vm.Run(t, fmt.Sprintf("echo Name=nic Count=%d >/tmp/counted.conf", all))
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 	// slurmctld keeps of a node that its NICs had files.
 	vm.Run(t, stopSlurmctld+"rm /var/spool/slurmctld/node_state*")
-	vm.SlurmAnew(t, "--nics /tmp/counted.conf")
+	vm.RestartSlurm(t, "--nics /tmp/counted.conf")
 	vm.WithSource(t, vm.AskScontrol)
 
 	jobs := make([]string, 2)

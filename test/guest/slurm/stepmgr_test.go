@@ -13,8 +13,8 @@ func withStepmgr(t *testing.T) {
 	if !slurmIsAtLeast(t, 24, 5) {
 		t.Skip("this Slurm has no stepmgr: it came with 24.05")
 	}
-	vm.SlurmAnew(t, "--conf SlurmctldParameters=enable_stepmgr")
-	t.Cleanup(func() { vm.SlurmAnew(t) })
+	vm.RestartSlurm(t, "--conf SlurmctldParameters=enable_stepmgr")
+	t.Cleanup(func() { vm.RestartSlurm(t) })
 }
 
 func TestStepsThatStepmgrGivesOutAreInside(t *testing.T) {

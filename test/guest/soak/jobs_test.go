@@ -26,7 +26,7 @@ type kind struct {
 	script  string
 	says    func(hcas int, out string) bool // what it wrote is right; nil: it may have come to nothing
 	disturb func(r *rand.Rand, job string) (hit bool)
-	disarms bool // HCAs may be missing to others of its round, until somebody sweeps
+	disarms bool // HCAs may be missing to others of its round, until somebody cleans up
 }
 
 // Slurm counts the HCAs of such a job, or a policy gives it as many.

@@ -86,11 +86,11 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 	vm.NeedMPI(t)
 	vm.Run(t, "install -m 777 -d "+tempFolder)
 	slurm := partitions()
-	vm.SlurmAnew(t, slurm...)
+	vm.RestartSlurm(t, slurm...)
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
 		vm.Run(t, "rm -rf "+tempFolder)
-		vm.SlurmAnew(t)
+		vm.RestartSlurm(t)
 	})
 	slots := ""
 	if !vm.IsExclusive(t) {
@@ -125,7 +125,7 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 		hits := run(t, r, dealt)
 		ran := time.Since(start)
 		short := check(t, dealt)
-		swept, _ := vm.Command(t, "gresnet sweep") // what no prolog has swept since
+		cleaned, _ := vm.Command(t, "gresnet cleanup") // what no prolog has cleaned up since
 		vm.Eventually(t, "no lease is left", vm.NoLease)
 		vm.WriteConfig(t, site{}.config())
 		if round < warmUp {
@@ -151,8 +151,8 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 		}
 		all.refused += short
 		all.jobs += jobs
-		t.Logf("%d jobs in %s, this round in %s: seed %d, %+v; %d for want of an HCA; sweep: %s",
-			all.jobs, time.Since(begin).Round(time.Second), ran.Round(time.Second), seed+uint64(round), s, short, strings.TrimSpace(swept))
+		t.Logf("%d jobs in %s, this round in %s: seed %d, %+v; %d for want of an HCA; cleanup: %s",
+			all.jobs, time.Since(begin).Round(time.Second), ran.Round(time.Second), seed+uint64(round), s, short, strings.TrimSpace(cleaned))
 		if t.Failed() {
 			break
 		}

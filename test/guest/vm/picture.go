@@ -17,25 +17,25 @@ import (
 // that jobs have.
 func Picture(t *testing.T) string {
 	t.Helper()
-	text, err := pictureWithLent()
+	text, err := pictureWithInUse()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func pictureWithLent() (string, error) {
+func pictureWithInUse() (string, error) {
 	text, err := picture.Take()
 	if err != nil {
 		return "", err
 	}
-	lent, err := Lent()
-	return text + lent, err
+	inUse, err := InUse()
+	return text + inUse, err
 }
 
-// Lent returns the list of the HCAs that jobs have, as other programs read it.
-func Lent() (string, error) {
-	text, err := os.ReadFile("/run/gresnet/lent")
+// InUse returns the list of the HCAs that jobs have, as other programs read it.
+func InUse() (string, error) {
+	text, err := os.ReadFile("/run/gresnet/in-use")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -44,7 +44,7 @@ func Lent() (string, error) {
 
 // printPicture runs in place of the tests on another node.
 func printPicture() int {
-	text, err := pictureWithLent()
+	text, err := pictureWithInUse()
 	if err != nil {
 		fmt.Println(err)
 		return 1

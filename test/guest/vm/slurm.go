@@ -130,8 +130,8 @@ func Submit(t *testing.T, user, options, script string) string {
 // before that, slurmd takes it for a job that it knows, and runs no prolog.
 func ShortCredentials(t *testing.T) {
 	t.Helper()
-	SlurmAnew(t, fmt.Sprintf("--conf AuthInfo=cred_expire=%.0f", Slow(5*time.Second).Seconds()))
-	t.Cleanup(func() { SlurmAnew(t) })
+	RestartSlurm(t, fmt.Sprintf("--conf AuthInfo=cred_expire=%.0f", Slow(5*time.Second).Seconds()))
+	t.Cleanup(func() { RestartSlurm(t) })
 }
 
 func HasStep(job string) bool {
@@ -164,8 +164,8 @@ const (
 	NoticeText = "gresnet: this job's HCAs are inside its srun steps"
 )
 
-// SlurmAnew starts Slurm again, as its configuration says by now.
-func SlurmAnew(t *testing.T, options ...string) {
+// RestartSlurm starts Slurm again, as its configuration says by now.
+func RestartSlurm(t *testing.T, options ...string) {
 	t.Helper()
 	Run(t, Repo()+"/test/vm/slurm-up --gresnet "+strings.Join(options, " ")+" >&2")
 }

@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-// deeds are the system calls by which gresnet changes anything, or asks the
+// actions are the system calls by which gresnet changes anything, or asks the
 // kernel of anything that it acts on: netlink requests, the journal and the
 // lease's files, mounts, device nodes, the guard, namespaces.
-const deeds = "bpf,sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,chmod,lchown,setns,unshare,flock"
+const actions = "bpf,sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,chmod,lchown,setns,unshare,flock"
 
-// Deed is the n-th call of a system call in a thread; strace counts for each thread.
-type Deed struct {
+// Action is the n-th call of a system call in a thread; strace counts for each thread.
+type Action struct {
 	Call string
 	N    int
 	Note bool   // it writes a line of the journal
 	What string // its arguments and what came of it
 }
 
-func (d Deed) String() string { return fmt.Sprintf("%s %d", d.Call, d.N) }
+func (d Action) String() string { return fmt.Sprintf("%s %d", d.Call, d.N) }
 
 const TraceFile = "/tmp/strace.out"
 
@@ -32,7 +32,7 @@ const NoPreemption = "GODEBUG=asyncpreemptoff=1"
 // Traced runs the prolog or the epilog under strace with more of its options.
 func Traced(t *testing.T, program, job, options string) (out string, code int) {
 	t.Helper()
-	trace := "strace -E " + NoPreemption + " -f -qq -e signal=none -o " + TraceFile + " -e trace=" + deeds + " " + options
+	trace := "strace -E " + NoPreemption + " -f -qq -e signal=none -o " + TraceFile + " -e trace=" + actions + " " + options
 	text, _ := tryFor(longest, "rc=0; "+SlurmdEnv+job+" "+trace+" "+Repo()+"/bin/gresnet-"+program+" 2>&1 || rc=$?; echo \"exit $rc\"")
 	out, rest, ok := strings.Cut(text, "exit ")
 	if !ok {
@@ -42,10 +42,10 @@ func Traced(t *testing.T, program, job, options string) (out string, code int) {
 	return out, code
 }
 
-// Calls returns the deeds in a log of strace.
-func Calls(log []byte) (all []Deed) {
+// Calls returns the actions in a log of strace.
+func Calls(log []byte) (all []Action) {
 	count := map[string]int{} // of a call in a thread
-	known := map[Deed]bool{}
+	known := map[Action]bool{}
 	// PID CALL(ARGUMENTS) = …; what was interrupted by another thread's call is resumed later.
 	for _, m := range regexp.MustCompile(`(?m)^(\d+) +(\w+)\((.*)$`).FindAllStringSubmatch(string(log), -1) {
 		thread, call := m[1], m[2]
@@ -53,10 +53,10 @@ func Calls(log []byte) (all []Deed) {
 		// A line of the journal begins with its checksum.
 		note := call == "write" && regexp.MustCompile(`^\d+, "[0-9a-f]{8} \{`).MatchString(m[3])
 		// Of two threads' n-th calls strace disturbs the one that comes first.
-		d := Deed{Call: call, N: count[thread+call]}
+		d := Action{Call: call, N: count[thread+call]}
 		if !known[d] {
 			known[d] = true
-			all = append(all, Deed{call, d.N, note, m[3]})
+			all = append(all, Action{call, d.N, note, m[3]})
 		}
 	}
 	return all

@@ -37,7 +37,7 @@ func cutting(what, by string) cut { return cut{regexp.MustCompile(what), by} }
 
 var (
 	// An IPoIB interface that is made again has another index and another queue pair, whose
-	// number is in its address; an RDMA device that comes home has another index.
+	// number is in its address; an RDMA device that comes back has another index.
 	index = cutting(`^\d+:\s*`, "")
 	pair  = cutting(`\b(?:[0-9a-f]{2}:){4}((?:[0-9a-f]{2}:){15}[0-9a-f]{2})\b`, "QP:$1")
 	// Lifetimes run; that there is one is a setting.

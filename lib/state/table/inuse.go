@@ -12,9 +12,9 @@ import (
 	"gresnet/lib/state"
 )
 
-// Lent returns a line for each HCA, and each slot, that a job has: the RDMA device's name, its PCI
-// address, its network interfaces and the job. A quarantined HCA is lent to nobody.
-func (t *Table) Lent() []byte {
+// InUse returns a line for each HCA, and each slot, that a job has: the RDMA device's name, its PCI
+// address, its network interfaces and the job. A quarantined HCA is in use by no job.
+func (t *Table) InUse() []byte {
 	var text bytes.Buffer
 	for _, c := range slices.SortedFunc(slices.Values(t.Claims), byHCA) {
 		if c.Quarantined == "" {
@@ -42,10 +42,10 @@ func (t *Table) seat(id node.ID) (pci, interfaces string) {
 	return id.PCI, ""
 }
 
-// lend has the list of lent HCAs agree with the table. It comes before the table is written: an HCA
+// writeInUse has the list of HCAs in use agree with the table. It comes before the table is written: an HCA
 // that a kill leaves in the list alone is home. Readers take no lock, so it is replaced by rename.
-func (f Folder) lend(t *Table) error {
-	file, text := state.Dir(f).Lent(), t.Lent()
+func (f Folder) writeInUse(t *Table) error {
+	file, text := state.Dir(f).InUse(), t.InUse()
 	now, err := os.ReadFile(file)
 	if err == nil && bytes.Equal(now, text) || len(text) == 0 && os.IsNotExist(err) {
 		return nil

@@ -15,13 +15,13 @@ import (
 // Picture reads who can open the node's own device nodes.
 func (n *Host) Picture() (devnode.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
 
-// Redo takes back what GiveBack said: runs close device nodes again.
+// Redo takes back what Reopen said: runs close device nodes again.
 func (n *Host) Redo() error { return state.Remove(n.State.Undone()) }
 
-// GiveBack gives the node's own device nodes back to users, as setup found them. From then on no
+// Reopen opens the node's own device nodes to users again, as setup found them. From then on no
 // run closes them, before Redo or the next boot. A prolog may have begun before: if a job has a
-// lease in the end, GiveBack closes all again and fails.
-func (n *Host) GiveBack(ctx context.Context, had devnode.Picture, udev func([]string) (bool, error)) error {
+// lease in the end, Reopen closes all again and fails.
+func (n *Host) Reopen(ctx context.Context, had devnode.Picture, udev func([]string) (bool, error)) error {
 	if err := n.Idle(ctx); err != nil {
 		return err
 	}
@@ -30,20 +30,20 @@ func (n *Host) GiveBack(ctx context.Context, had devnode.Picture, udev func([]st
 	if err != nil {
 		return err
 	}
-	err = hint.Join(n.nodes().GiveBack(had, udev), n.Idle(ctx))
+	err = hint.Join(n.nodes().Reopen(had, udev), n.Idle(ctx))
 	if err != nil {
 		return hint.Join(err, n.Redo(), n.Close(ctx))
 	}
 	return nil
 }
 
-// Idle fails if jobs hold HCAs of this node. First it gives back the leases of jobs that are gone.
+// Idle fails if jobs hold HCAs of this node. First it returns the leases of jobs that are gone.
 func (n *Host) Idle(ctx context.Context) error {
 	jobs, err := n.Leased()
 	if err == nil && len(jobs) > 0 {
-		swept := n.Sweep(ctx, Sweep{})
+		cleaned := n.Cleanup(ctx, Cleanup{})
 		if jobs, err = n.Leased(); err == nil && len(jobs) == 0 {
-			err = swept
+			err = cleaned
 		}
 	}
 	if err != nil || len(jobs) == 0 {

@@ -1,6 +1,6 @@
 /* What a prolog left of its run for a job that has no lease: a symbolic link,
  * STATE/runs/JOB, whose target is text (lib/state/runs). Of a job without one see absent.c. */
-#include "sign.h"
+#include "record.h"
 
 #include <errno.h>
 #include <slurm/spank.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int sign_link(int dir, const char *name, char *text, size_t size)
+int record_link(int dir, const char *name, char *text, size_t size)
 {
 	ssize_t n = readlinkat(dir, name, text, size - 1);
 
@@ -21,7 +21,7 @@ int sign_link(int dir, const char *name, char *text, size_t size)
 	return 0;
 }
 
-void sign_leave_word(int runs, const char *what)
+void record_leave_word(int runs, const char *what)
 {
 	if (runs == -1 || (unlinkat(runs, "missed", 0) == -1 && errno != ENOENT))
 		return;
@@ -29,22 +29,22 @@ void sign_leave_word(int runs, const char *what)
 		slurm_error("gresnet: note for gresnet check: %m");
 }
 
-void sign_gone(uint32_t job, char *text, size_t size)
+void record_gone(uint32_t job, char *text, size_t size)
 {
 	snprintf(text, size, "gresnet: job %u: the lease that gresnet-prolog took is gone; "
 		 "hint: see in slurmd's log who removed it [GN420]", job);
 }
 
-/* judge_sign is about a prolog that ran to its end. */
-static void judge_sign(int runs, uint32_t job, const char *sign, char *text, size_t size)
+/* judge_record is about a prolog that ran to its end. */
+static void judge_record(int runs, uint32_t job, const char *record, char *text, size_t size)
 {
-	const char *why = strstr(sign, " why=");
-	const char *by = strstr(sign, " by=slurmd:");
+	const char *why = strstr(record, " why=");
+	const char *by = strstr(record, " by=slurmd:");
 	int length;
 
-	if (!strncmp(sign, "exit=0 ", strlen("exit=0 "))) {
-		if (strstr(sign, " lease=yes "))
-			sign_gone(job, text, size);
+	if (!strncmp(record, "exit=0 ", strlen("exit=0 "))) {
+		if (strstr(record, " lease=yes "))
+			record_gone(job, text, size);
 		return;
 	}
 	by = by ? by + strlen(" by=slurmd:") : "its caller";
@@ -52,10 +52,10 @@ static void judge_sign(int runs, uint32_t job, const char *sign, char *text, siz
 	why = why ? why + strlen(" why=") : "slurmd's log says why";
 	snprintf(text, size, "gresnet: job %u: gresnet-prolog failed, and %.*s went on: %s; "
 		 "hint: let it end with gresnet-prolog's exit code [GN421]", job, length, by, why);
-	sign_leave_word(runs, text);
+	record_leave_word(runs, text);
 }
 
-int sign_open(const char *state, uint32_t job, char *text, size_t size)
+int record_open(const char *state, uint32_t job, char *text, size_t size)
 {
 	int runs = lease_folder(state, job, "runs");
 
@@ -64,14 +64,14 @@ int sign_open(const char *state, uint32_t job, char *text, size_t size)
 	return runs;
 }
 
-bool sign_found(int runs, uint32_t job, char *text, size_t size)
+bool record_found(int runs, uint32_t job, char *text, size_t size)
 {
 	char name[sizeof("4294967295")];
-	char sign[SIGN_SIZE];
+	char record[RECORD_SIZE];
 
 	snprintf(name, sizeof(name), "%u", job);
-	if (runs == -1 || sign_link(runs, name, sign, sizeof(sign)))
+	if (runs == -1 || record_link(runs, name, record, sizeof(record)))
 		return false;
-	judge_sign(runs, job, sign, text, size);
+	judge_record(runs, job, record, text, size);
 	return true;
 }

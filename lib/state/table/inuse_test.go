@@ -14,10 +14,10 @@ import (
 	"gresnet/test/seed"
 )
 
-// lent is what other programs read in a state directory. No file means what an empty one does.
-func lent(t *testing.T, dir string) string {
+// inUse is what other programs read in a state directory. No file means what an empty one does.
+func inUse(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "lent"))
+	text, err := os.ReadFile(filepath.Join(dir, "in-use"))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -45,26 +45,26 @@ func TestALentHCAHasALineForEachJobThatHasIt(t *testing.T) {
 	}
 	set(claims...)
 	want := "rxe0 - - 12\nmlx5_9 0000:01:00.0 - 7\nmlx5_0 0000:3b:00.0 ib0,ib1 4711\nmlx5_8 0000:5e:00.3 enp94s0v2 4711\n"
-	if got := lent(t, dir); got != want {
+	if got := inUse(t, dir); got != want {
 		t.Errorf("got\n%s\nwanted\n%s", got, want)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "lent")); err != nil || info.Mode() != 0o644 {
+	if info, err := os.Stat(filepath.Join(dir, "in-use")); err != nil || info.Mode() != 0o644 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	set(table.Claim{HCA: slot("0"), Name: "mlx5_0", Job: 1}, table.Claim{HCA: slot("1"), Name: "mlx5_0", Job: 2})
-	if got, want := lent(t, dir), "mlx5_0 0000:3b:00.0 ib0,ib1 1\nmlx5_0 0000:3b:00.0 ib0,ib1 2\n"; got != want {
+	if got, want := inUse(t, dir), "mlx5_0 0000:3b:00.0 ib0,ib1 1\nmlx5_0 0000:3b:00.0 ib0,ib1 2\n"; got != want {
 		t.Errorf("slots: got\n%s\nwanted\n%s", got, want)
 	}
 	set()
-	if got := lent(t, dir); got != "" {
-		t.Errorf("nothing is lent, and the list has\n%s", got)
+	if got := inUse(t, dir); got != "" {
+		t.Errorf("nothing is in use, and the list has\n%s", got)
 	}
 }
 
 // A kill leaves the list and the table as they were after any of the writes, the list first. What is
 // claimed in the table is in the list then, and whoever comes next makes the two agree, even if
 // he has nothing to change.
-func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.T) {
+func TestTheListHasWhatIsInUseAfterAKillAndIsFixedByWhoeverComesNext(t *testing.T) {
 	dir := t.TempDir()
 	f := table.Folder(dir)
 	for round := range 500 {
@@ -82,19 +82,19 @@ func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.
 		switch seed.IntN(5) {
 		case 0: // killed between the list and the table
 			must(t, change(&now))
-			must(t, table.Lend(f, &now))
+			must(t, table.WriteInUse(f, &now))
 			continue
 		case 1: // killed while it wrote the list
-			must(t, os.WriteFile(filepath.Join(dir, "lent.new"), []byte("mlx5_"), 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, "in-use.new"), []byte("mlx5_"), 0o600))
 			continue
 		case 2: // somebody else's doing
-			must(t, os.WriteFile(filepath.Join(dir, "lent"), []byte("garbage\n"), 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, "in-use"), []byte("garbage\n"), 0o600))
 			change = func(*table.Table) error { return nil }
 		}
 		must(t, f.Update(t.Context(), change))
 		now, err = f.Read()
 		must(t, err)
-		if got, want := lent(t, dir), string(now.Lent()); got != want || strings.Count(got, "\n") != len(now.Claims) {
+		if got, want := inUse(t, dir), string(now.InUse()); got != want || strings.Count(got, "\n") != len(now.Claims) {
 			t.Fatalf("round %d: the list is\n%s\nthe table has\n%s", round, got, want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.
 
 func TestATableIsWrittenThoughItsListCannotBe(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(dir, "lent", "x"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(dir, "in-use", "x"), 0o755))
 	f := table.Folder(dir)
 	c, err := f.Begin(t.Context())
 	must(t, err)
@@ -115,7 +115,7 @@ func TestATableIsWrittenThoughItsListCannotBe(t *testing.T) {
 	if now, err := f.Read(); err != nil || len(now.Claims) != 1 {
 		t.Errorf("claims %+v, %v", now.Claims, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "lent.new")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, "in-use.new")); !os.IsNotExist(err) {
 		t.Errorf("a half is left: %v", err)
 	}
 }

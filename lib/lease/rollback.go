@@ -21,10 +21,10 @@ import (
 	"gresnet/lib/network"
 )
 
-// Unwind undoes all notes of the journal that are not struck, in the order of the kinds of steps,
+// Rollback undoes all notes of the journal that are not struck, in the order of the kinds of steps,
 // and removes the lease. If it cannot undo a step, it keeps the HCA from later jobs, and keeps the
 // namespace and the journal; it brings the other HCAs home all the same.
-func (l *Lease) Unwind() error {
+func (l *Lease) Rollback() error {
 	// A prolog that ran out of time still has to undo what it did.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.World.Context), l.UndoTime())
 	defer cancel()
@@ -52,12 +52,12 @@ func (l *Lease) Unwind() error {
 	if err := l.World.Dir.Remove(); err != nil {
 		return remains(err)
 	}
-	l.Host.Tell(event.LeaseReturned, l.World.Job, "the lease is given back")
+	l.Host.Tell(event.LeaseReturned, l.World.Job, "the lease is returned")
 	logUsers(l.Host, l.World.Job, hcasOf(notes))
 	return nil
 }
 
-// startOver forgets what an earlier unwinding found out, and for what a prolog that fails has waited.
+// startOver forgets what an earlier rollback found out, and for what a prolog that fails has waited.
 func (l *Lease) startOver() {
 	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
 	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
@@ -103,7 +103,7 @@ func (l *Lease) removePlaces(notes []Note) []error {
 	return nil
 }
 
-// free frees claims. It keeps HCAs that are not home by the journal. all says that everything is undone.
+// free frees claims. It keeps HCAs that were not returned by the journal. all says that everything is undone.
 func (l *Lease) free(claims []Note, all bool) (failed []error) {
 	for _, s := range claims {
 		if all && len(failed) == 0 {
@@ -121,7 +121,7 @@ func (l *Lease) lostAny() error {
 		return nil
 	}
 	err := fmt.Errorf("%w: the node does not have %s any more", ErrLost, strings.Join(l.lost, ", "))
-	return remains(hint.With(err, "GN451 see in the kernel's log why the driver let go of it; when it is back, the next prolog, epilog or sweep gives it its settings, and until then no job has it"))
+	return remains(hint.With(err, "GN451 see in the kernel's log why the driver let go of it; when it is back, the next prolog, epilog or cleanup gives it its settings, and until then no job has it"))
 }
 
 // remove undoes the steps that made something for the job. Nothing of that is the node's own.
@@ -144,7 +144,7 @@ func (l *Lease) undo(s Note) []error {
 }
 
 // markUndone strikes a note in the journal: the step need never be undone again. If /run is full
-// and it cannot, the next unwinding, if there is one, looks again.
+// and it cannot, the next rollback, if there is one, looks again.
 func (l *Lease) markUndone(s Note) {
 	if s.Struck || s.Number == 0 {
 		return
@@ -159,7 +159,7 @@ func (l *Lease) markUndone(s Note) {
 }
 
 // quarantineNotStruck keeps from later jobs the HCAs that are home although the journal still gives
-// them to this lease. If they were free, another job could claim them, and the next unwinding would
+// them to this lease. If they were free, another job could claim them, and the next rollback would
 // look for them everywhere and take them from that job.
 func (l *Lease) quarantineNotStruck() (failed []error) {
 	for id, err := range l.notStruck {
@@ -168,7 +168,7 @@ func (l *Lease) quarantineNotStruck() (failed []error) {
 		}
 		err = fmt.Errorf("free HCA %s: the journal still says that the job has it: %w", id, err)
 		l.World.Away[id] = err.Error()
-		failed = append(failed, hint.With(err, "GN219 make room in /run, and run gresnet sweep"))
+		failed = append(failed, hint.With(err, "GN219 make room in /run, and run gresnet cleanup"))
 	}
 	return failed
 }
@@ -184,7 +184,7 @@ func (l *Lease) shorten(claim Note) {
 }
 
 // failure keeps the HCA of a step that failed from later jobs, or records that the node lost it.
-func (l *Lease) failure(s world.Deed, err error) []error {
+func (l *Lease) failure(s world.Action, err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (l *Lease) failure(s world.Deed, err error) []error {
 	return []error{err}
 }
 
-// left returns the notes that are not struck, in the order in which the unwinding undoes them. If
+// left returns the notes that are not struck, in the order in which the rollback undoes them. If
 // the journal is damaged, it adds steps whose undo needs no note.
 func (l *Lease) left() ([]Note, *damage) {
 	all, why := decode(l.Journal)
@@ -227,7 +227,7 @@ func (l *Lease) left() ([]Note, *damage) {
 	return notes, d
 }
 
-// watchUdev begins to hear udev's events. If it cannot, the unwinding waits until udev has nothing
+// watchUdev begins to hear udev's events. If it cannot, the rollback waits until udev has nothing
 // at all to do.
 func (l *Lease) watchUdev() (end func()) {
 	watch, err := udev.Open("/run")
@@ -271,10 +271,10 @@ func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 	n.TellQuarantines(job, used)
 }
 
-// Failed unwinds a lease that could not be completed.
+// Failed rolls back a lease that could not be completed.
 func (l *Lease) Failed(cause error) error {
 	l.unused = true
-	if err := l.Unwind(); err != nil {
+	if err := l.Rollback(); err != nil {
 		return fmt.Errorf("%w; then %w", cause, err)
 	}
 	return cause

@@ -11,7 +11,7 @@ import (
 	"gresnet/test/standin"
 )
 
-const sweepJob = "SLURM_JOB_ID=900050 SLURM_JOB_GPUS=0"
+const cleanupJob = "SLURM_JOB_ID=900050 SLURM_JOB_GPUS=0"
 
 // mark does what the SPANK plugin does when the job's extern step starts.
 func mark(t *testing.T) {
@@ -19,42 +19,42 @@ func mark(t *testing.T) {
 	vm.Run(t, "touch /run/gresnet/jobs/900050/extern")
 }
 
-func TestASweepGivesBackTheLeaseOfAJobThatIsGone(t *testing.T) {
+func TestACleanupReturnsTheLeaseOfAJobThatIsGone(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", sweepJob)
+	vm.Must(t, "prolog", cleanupJob)
 	mark(t)
-	if out, code := vm.Command(t, "gresnet sweep"); code != 0 || out != "" {
+	if out, code := vm.Command(t, "gresnet cleanup"); code != 0 || out != "" {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	vm.Same(t, before)
 }
 
-func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
+func TestACleanupNeverTouchesALiveJobsLease(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", sweepJob)
+	vm.Must(t, "prolog", cleanupJob)
 	defer func() {
-		vm.Must(t, "epilog", sweepJob)
+		vm.Must(t, "epilog", cleanupJob)
 		vm.Same(t, before)
 	}()
 	var leased string
 	refuses := func(why string) {
 		t.Helper()
-		for _, line := range []string{"gresnet sweep 900050", "gresnet sweep --boot 900050"} {
+		for _, line := range []string{"gresnet cleanup 900050", "gresnet cleanup --boot 900050"} {
 			if out, code := vm.Command(t, line); code != 1 || !strings.Contains(out, why) {
 				t.Errorf("%s: exit %d, wanted %q:\n%s", line, code, why, out)
 			}
 		}
-		if out, code := vm.Command(t, "gresnet sweep"); code != 0 || out != "" {
+		if out, code := vm.Command(t, "gresnet cleanup"); code != 0 || out != "" {
 			t.Errorf("exit %d: %s", code, out)
 		}
 		vm.Same(t, leased)
 	}
 
-	if out, code := vm.Command(t, "gresnet sweep 900050"); code != 1 || !strings.Contains(out, "it may be about to start") {
+	if out, code := vm.Command(t, "gresnet cleanup 900050"); code != 1 || !strings.Contains(out, "it may be about to start") {
 		t.Errorf("a young lease without an extern step: exit %d: %s", code, out)
 	}
 	mark(t)
@@ -84,7 +84,7 @@ func TestAPrologTakesTheHCAOfAJobThatIsGone(t *testing.T) {
 		"that it counts":        fmt.Sprintf("--config %s ", vm.SiteConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(names)))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			vm.Must(t, "prolog", sweepJob)
+			vm.Must(t, "prolog", cleanupJob)
 			mark(t)
 			const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
 			vm.Run(t, vm.SlurmdEnv+next+" "+vm.Repo()+"/bin/gresnet-prolog "+config)
@@ -102,12 +102,12 @@ func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", sweepJob)
+	vm.Must(t, "prolog", cleanupJob)
 	mark(t)
 	// Something holds up the epilog, while the next job's prolog is there already.
 	release := standin.Start(t, exec.Command("flock", "/run/gresnet/locks/job-900050", "cat", "/proc/self/comm", "-"))
 	const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
-	ends := []func() (string, int){vm.Begin(t, "epilog", sweepJob), vm.Begin(t, "prolog", next)}
+	ends := []func() (string, int){vm.Begin(t, "epilog", cleanupJob), vm.Begin(t, "prolog", next)}
 	vm.Eventually(t, "the prolog has tried", func() bool {
 		out, _ := vm.Try("for p in $(pgrep -x gresnet-prolog; pgrep -x gresnet-epilog); do ls -l /proc/$p/fd; done | grep -c job-900050")
 		return strings.TrimSpace(out) == "2"
@@ -129,7 +129,7 @@ func TestStatusShowsWhoHoldsWhat(t *testing.T) {
 	if out, code := vm.Command(t, "gresnet status"); code != 0 || !strings.Contains(out, "no job has a lease") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
-	vm.Must(t, "prolog", sweepJob)
+	vm.Must(t, "prolog", cleanupJob)
 	out, code := vm.Command(t, "gresnet status")
 	for _, want := range []string{names[0] + "  nic 0", "leased", "900050", "complete"} {
 		if code != 0 || !strings.Contains(out, want) {
@@ -142,7 +142,7 @@ func TestStatusShowsWhoHoldsWhat(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	vm.Run(t, vm.Repo()+"/bin/gresnet status --json | jq -e '.hcas[] | select(.claim.job == 900050)'")
-	vm.Must(t, "epilog", sweepJob)
+	vm.Must(t, "epilog", cleanupJob)
 	vm.Same(t, before)
 }
 
@@ -153,14 +153,14 @@ func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
 	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 1 || !strings.Contains(out, "no HCA of that name is quarantined") {
 		t.Errorf("a free HCA: exit %d: %s", code, out)
 	}
-	vm.Must(t, "prolog", sweepJob)
+	vm.Must(t, "prolog", cleanupJob)
 	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 1 || !strings.Contains(out, "job 900050 has it") {
 		t.Errorf("a leased HCA: exit %d: %s", code, out)
 	}
 	// Another interface has the name of the HCA's own.
 	name := strings.TrimSpace(vm.Run(t, "nsenter --net=/run/gresnet/jobs/900050/netns ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
 	vm.Run(t, "ip link add "+name+" type dummy")
-	out, code := vm.ByHand(t, "epilog", sweepJob)
+	out, code := vm.ByHand(t, "epilog", cleanupJob)
 	if code != 2 || !strings.Contains(out, "another interface has that name") {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}

@@ -24,14 +24,14 @@ import (
 	"gresnet/test/standin"
 )
 
-// With /run/gresnet udev's rule would close device nodes, and the plugin expect signs, on a node that has
+// With /run/gresnet udev's rule would close device nodes, and the plugin expect records, on a node that has
 // the packages alone.
-func TestWhereNothingHasRunSinceTheBootASweepAndAReleaseMakeNothing(t *testing.T) {
+func TestWhereNothingHasRunSinceTheBootACleanupAndAReleaseMakeNothing(t *testing.T) {
 	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now})
-	if err := n.Sweep(t.Context(), Sweep{}); err != nil {
+	if err := n.Cleanup(t.Context(), Cleanup{}); err != nil {
 		t.Error(err)
 	}
-	if err := n.Sweep(t.Context(), Sweep{Jobs: []uint32{7}}); err == nil || !strings.Contains(err.Error(), "it has no lease here") {
+	if err := n.Cleanup(t.Context(), Cleanup{Jobs: []uint32{7}}); err == nil || !strings.Contains(err.Error(), "it has no lease here") {
 		t.Error(err)
 	}
 	if err := n.Release(t.Context(), "mlx5_0"); err == nil || !strings.Contains(err.Error(), "no HCA of that name is quarantined") {
@@ -40,14 +40,14 @@ func TestWhereNothingHasRunSinceTheBootASweepAndAReleaseMakeNothing(t *testing.T
 	if n.State.IsMade() {
 		t.Error("there is a state directory now")
 	}
-	if err := n.Sweep(t.Context(), Sweep{Boot: true}); err != nil || !n.State.IsMade() {
+	if err := n.Cleanup(t.Context(), Cleanup{Boot: true}); err != nil || !n.State.IsMade() {
 		t.Errorf("the boot made none: %v", err)
 	}
 }
 
-// The mark comes after the process that makes it. A sweep that looked for processes
+// The mark comes after the process that makes it. A cleanup that looked for processes
 // before that one came must not take the mark for that of one that is gone.
-func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
+func TestACleanupThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	n.Log = func(event.Event) {}
 	l, err := open(t.Context(), n.Host, holderJob)
@@ -57,14 +57,14 @@ func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 	defer l.Close()
 	for range 40 {
 		os.Remove(l.World.Dir.Mark())
-		swept := make(chan error, 1)
-		go func() { swept <- alive(l, Sweep{}) }()
+		cleaned := make(chan error, 1)
+		go func() { cleaned <- alive(l, Cleanup{}) }()
 		time.Sleep(time.Duration(seed.IntN(5000)) * time.Microsecond)
 		end := externStep(t)
 		if err := os.WriteFile(l.World.Dir.Mark(), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := <-swept
+		err := <-cleaned
 		end()
 		if !errors.Is(err, errAlive) {
 			t.Fatalf("a job whose extern step starts is taken for gone: %v", err)
@@ -82,26 +82,26 @@ func externStep(t *testing.T) (end func()) {
 	return standin.Start(t, exec.Command("bash", "-c", `exec -a "`+title+`" cat /proc/self/comm -`))
 }
 
-func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
+func TestALeaseThatDoesNotCountIsCleanedUpWhateverItsAge(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	l, err := open(t.Context(), n.Host, holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := alive(l, Sweep{}); !errors.Is(err, errAlive) {
+	if err := alive(l, Cleanup{}); !errors.Is(err, errAlive) {
 		t.Errorf("a job that is about to start: %v", err)
 	}
 	if err := os.Remove(l.World.Dir.Env()); err != nil {
 		t.Fatal(err)
 	}
-	if err := alive(l, Sweep{}); err != nil {
+	if err := alive(l, Cleanup{}); err != nil {
 		t.Errorf("a lease whose prolog or epilog was killed: %v", err)
 	}
 }
 
 // What many prologs that wait for one HCA do with its job's lock held must be quick.
-func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing.T) {
+func TestAHastyCleanupLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	l, err := open(t.Context(), n.Host, holderJob)
 	if err != nil {
@@ -109,13 +109,13 @@ func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing
 	}
 	defer l.Close()
 	defer externStep(t)()
-	if err := alive(l, Sweep{hasty: true}); !errors.Is(err, errAlive) || errors.Is(err, errLives) {
+	if err := alive(l, Cleanup{hasty: true}); !errors.Is(err, errAlive) || errors.Is(err, errLives) {
 		t.Errorf("without a mark: %v", err)
 	}
 	if err := os.WriteFile(l.World.Dir.Mark(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := alive(l, Sweep{hasty: true}); !errors.Is(err, errLives) {
+	if err := alive(l, Cleanup{hasty: true}); !errors.Is(err, errLives) {
 		t.Errorf("with a mark: %v", err)
 	}
 }
@@ -140,12 +140,12 @@ func TestAJobWhoseLeaseSomebodyRemovedDoesNotWaitForItself(t *testing.T) {
 	}
 }
 
-func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
+func TestWhatWasSetAsideIsFreedByAReleaseAndByNoCleanup(t *testing.T) {
 	n, log := heldNode(t, byIndex)
 	n.update(t, func(now *table.Table) {
 		now.Claims[0].Doubt, now.Claims[0].Quarantined, now.Claims[0].Job = true, "damaged", 7
 	})
-	if err := n.Sweep(t.Context(), Sweep{}); err != nil {
+	if err := n.Cleanup(t.Context(), Cleanup{}); err != nil {
 		t.Fatal(err)
 	}
 	// A later run of that job has a lease.
@@ -163,23 +163,23 @@ func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 	}
 	close(log)
 	for line := range log {
-		if line == "job 7: swept <nil>" || line == "job 7: mlx5_0 is free for jobs again <nil>" {
+		if line == "job 7: cleaned up <nil>" || line == "job 7: mlx5_0 is free for jobs again <nil>" {
 			t.Error(line)
 		}
 	}
 }
 
 // A look at all processes may be held up. The job's own epilog must not wait for it.
-func TestASweepLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
+func TestACleanupLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	n.Log = func(event.Event) {}
 	fusetest.Hold(t, "/proc/self/exe", 0)
-	swept := make(chan error, 1)
-	go func() { swept <- n.sweep(t.Context(), holderJob, Sweep{}) }()
+	cleaned := make(chan error, 1)
+	go func() { cleaned <- n.cleanup(t.Context(), holderJob, Cleanup{}) }()
 	for !looks(t) {
 		select {
-		case err := <-swept:
-			t.Fatalf("the sweep was not held up: %v", err)
+		case err := <-cleaned:
+			t.Fatalf("the cleanup was not held up: %v", err)
 		default:
 		}
 	}
@@ -190,7 +190,7 @@ func TestASweepLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
 	case looks(t): // else the look was over before the lock was tried
 		t.Errorf("while it looks: %v", err)
 	}
-	if err := <-swept; !errors.Is(err, errAlive) {
+	if err := <-cleaned; !errors.Is(err, errAlive) {
 		t.Errorf("a job that may be about to start: %v", err)
 	}
 }

@@ -18,27 +18,27 @@ import (
 	"gresnet/lib/state/lock"
 )
 
-// Sweep says which leases a sweep may give back if their jobs are gone.
-type Sweep struct {
+// Cleanup says which leases a cleanup may return if their jobs are gone.
+type Cleanup struct {
 	Jobs []uint32 // these alone; all if there are none
 	Boot bool     // slurmd does not run yet, so no job that has a lease can be about to start
 
 	// hasty spares a job that may be about to start without a look whether it runs. Such a look
 	// reads all processes of the node: many prologs that wait for one HCA would keep the
-	// processors from the epilog that gives it back.
+	// processors from the epilog that returns it.
 	hasty bool
-	// inTime has the sweep end when its context does: a prolog waits for it. Without that, a lease that
+	// inTime has the cleanup end when its context does: a prolog waits for it. Without that, a lease that
 	// is older than the configuration has the time that it was begun with.
 	inTime bool
 }
 
-// Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live
-// job's lease: if somebody named that job, Sweep returns an error; it passes over others.
-func (n *Host) Sweep(ctx context.Context, s Sweep) error {
+// Cleanup returns the leases of jobs that are gone and had no epilog. It never touches a live
+// job's lease: if somebody named that job, Cleanup returns an error; it passes over others.
+func (n *Host) Cleanup(ctx context.Context, s Cleanup) error {
 	if err := n.readyAgain(s.Boot); err != nil {
 		return err
 	}
-	jobs, err := n.jobsToSweep(s)
+	jobs, err := n.jobsToCleanUp(s)
 	if err != nil {
 		return err
 	}
@@ -47,9 +47,9 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	for _, id := range jobs {
 		err := running(id)
 		if err == nil {
-			err = n.sweep(ctx, id, s)
+			err = n.cleanup(ctx, id, s)
 		}
-		failed = append(failed, n.tellSwept(id, s, err))
+		failed = append(failed, n.tellCleanedUp(id, s, err))
 	}
 	if len(s.Jobs) == 0 {
 		failed = append(failed, n.forgetGone(s.Boot))
@@ -58,39 +58,39 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	return hint.Join(failed...)
 }
 
-// jobsToSweep returns the jobs that have leases, or those of them that somebody named.
-func (n *Host) jobsToSweep(s Sweep) ([]uint32, error) {
+// jobsToCleanUp returns the jobs that have leases, or those of them that somebody named.
+func (n *Host) jobsToCleanUp(s Cleanup) ([]uint32, error) {
 	jobs, err := n.Leased()
 	if err != nil || len(s.Jobs) == 0 {
 		return jobs, err
 	}
 	for _, id := range s.Jobs {
 		if !slices.Contains(jobs, id) {
-			return nil, hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "GN212 gresnet status lists the leases")
+			return nil, hint.With(fmt.Errorf("clean up job %d: it has no lease here", id), "GN212 gresnet status lists the leases")
 		}
 	}
 	return slices.DeleteFunc(jobs, func(id uint32) bool { return !slices.Contains(s.Jobs, id) }), nil
 }
 
-// tellSwept tells how the sweep of a job ended, and returns what is an error for who asked for it.
-func (n *Host) tellSwept(id uint32, s Sweep, err error) error {
+// tellCleanedUp tells how the cleanup of a job ended, and returns what is an error for who asked for it.
+func (n *Host) tellCleanedUp(id uint32, s Cleanup, err error) error {
 	switch {
 	case err == nil:
-		n.Tell(event.LeaseSwept, id, "swept")
+		n.Tell(event.LeaseCleanedUp, id, "cleaned up")
 		return nil
 	case errors.Is(err, errAlive) && len(s.Jobs) == 0:
-		n.Tell(event.LeaseSpared, id, "not swept: %s", err)
+		n.Tell(event.LeaseSpared, id, "not cleaned up: %s", err)
 		return nil
 	}
-	err = fmt.Errorf("sweep job %d: %w", id, err)
+	err = fmt.Errorf("clean up job %d: %w", id, err)
 	if errors.Is(err, errAlive) && hint.Of(err) == "" {
-		return hint.With(err, "GN213 a sweep leaves alone what still runs: end it first")
+		return hint.With(err, "GN213 a cleanup leaves alone what still runs: end it first")
 	}
 	return err
 }
 
 // stepsOfAll looks for the steps of all jobs at once. It returns a function that returns errAlive for
-// a job that had one. The others get a look of their own, later and with the lease's signs (sweep):
+// a job that had one. The others get a look of their own, later and with the lease's signs (cleanup):
 // such a look reads all processes of the node, which is too much to do for each of many that run.
 func stepsOfAll(jobs []uint32) func(uint32) error {
 	if len(jobs) < 2 {
@@ -105,14 +105,14 @@ func stepsOfAll(jobs []uint32) func(uint32) error {
 	}
 }
 
-// sweep gives back the lease of a job that is gone; otherwise the error is errAlive.
-func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
+// cleanup returns the lease of a job that is gone; otherwise the error is errAlive.
+func (n *Host) cleanup(ctx context.Context, id uint32, s Cleanup) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
 	// The look at all processes of the node goes without the job's lock: its epilog may wait for
 	// that.
 	var d signs
-	err := n.leaseToSweep(ctx, id, func(l *Lease) (err error) {
+	err := n.leaseToCleanUp(ctx, id, func(l *Lease) (err error) {
 		d, err = signsOf(l, s)
 		return err
 	})
@@ -123,7 +123,7 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	if err != nil {
 		return err
 	}
-	return n.leaseToSweep(ctx, id, func(l *Lease) error {
+	return n.leaseToCleanUp(ctx, id, func(l *Lease) error {
 		now, err := signsOf(l, s)
 		if err != nil {
 			return err
@@ -140,12 +140,12 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 			l.Until = l.Until.Add(max(0, more))
 		}
 		environment.Forget(n.Host, id)
-		return l.Unwind()
+		return l.Rollback()
 	})
 }
 
-// leaseToSweep calls f with a job's lock and lease, if the job has one.
-func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*Lease) error) error {
+// leaseToCleanUp calls f with a job's lock and lease, if the job has one.
+func (n *Host) leaseToCleanUp(ctx context.Context, id uint32, f func(*Lease) error) error {
 	err := ifFree(n.Host, id, func() error {
 		return withLease(ctx, n.Host, id, func(l *Lease) error {
 			if l == nil {
@@ -164,7 +164,7 @@ func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*Lease) error
 // no lease. A job whose prolog has just ended has no step yet.
 func (n *Host) forgetGone(boot bool) error {
 	var entries []fs.DirEntry
-	for _, dir := range []string{n.State.Notices(), n.State.Signs()} {
+	for _, dir := range []string{n.State.Notices(), n.State.Records()} {
 		some, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n.State.Fault(err)

@@ -136,7 +136,7 @@ func filesOf(t *testing.T, folder string) (all []string) {
 	return all
 }
 
-func TestAPrologThatIsKilledAtAnyChangeLeavesNoSignOfSuccessAndItsJobIsExpectedToHaveOne(t *testing.T) {
+func TestAPrologThatIsKilledAtAnyChangeLeavesNoRecordOfSuccessAndItsJobIsExpectedToHaveOne(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root: it runs the prolog")
 	}
@@ -181,13 +181,13 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoSignOfSuccessAndItsJobIsExpectedT
 				files := filesOf(t, string(d))
 				info, err := os.Lstat(d.Expected())
 				if err != nil && len(slices.DeleteFunc(files, func(f string) bool { return f == "runs/expected.new" })) > 0 {
-					t.Fatalf("killed at %d: it left %q and no list of who is to leave a sign: %v", n, files, err)
+					t.Fatalf("killed at %d: it left %q and no list of who is to leave a record: %v", n, files, err)
 				}
 				if err == nil && info.ModTime().After(time.Now().Add(-time.Minute)) {
-					t.Fatalf("killed at %d: its own job is not expected to have left a sign: since %v", n, info.ModTime())
+					t.Fatalf("killed at %d: its own job is not expected to have left a record: since %v", n, info.ModTime())
 				}
 				if err != nil && !c.fresh {
-					t.Fatalf("killed at %d: no job is expected to leave a sign any more: %v", n, err)
+					t.Fatalf("killed at %d: no job is expected to leave a record any more: %v", n, err)
 				}
 				if !killed {
 					t.Logf("killed before each of %d changes", n-1)

@@ -1,5 +1,5 @@
-// Package lib_test holds the house to its floors: a package imports only
-// packages of floors below its own, and the kernel stays on floors 1 to 3.
+// Package lib_test holds the packages to their layers: a package imports only
+// packages of layers below its own, and the kernel stays on layers 1 to 3.
 package lib_test
 
 import (
@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// wordsFloor has pure packages, which may need each other's words; nothing else on one floor may.
-const wordsFloor = 0
+// baseLayer has pure packages, which may need each other's words; nothing else in one layer may.
+const baseLayer = 0
 
-// kernelFloor is the highest floor where the kernel is asked.
-const kernelFloor = 3
+// kernelLayer is the highest layer where the kernel is asked.
+const kernelLayer = 3
 
-// askTheKernel are packages of other floors that ask the kernel themselves, and what for.
+// askTheKernel are packages of other layers that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
 	"gresnet/lib/admin/cli":      "reads its own CPU time, and sends to journald's socket",
 	"gresnet/lib/kernel/detach":  "starts processes that can be left behind, and makes raw system calls there",
@@ -38,8 +38,8 @@ var (
 	name = regexp.MustCompile("`([^`]+)`")
 )
 
-// floors reads which package lives on which floor from the table in docs/architecture.md.
-func floors(t *testing.T) map[string]int {
+// layers reads which package is in which layer from the table in docs/architecture.md.
+func layers(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
@@ -49,7 +49,7 @@ func floors(t *testing.T) map[string]int {
 	house, _, _ = strings.Cut(house, "\n## ")
 	all := map[string]int{}
 	for _, r := range row.FindAllStringSubmatch(house, -1) {
-		floor, err := strconv.Atoi(r[1])
+		layer, err := strconv.Atoi(r[1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func floors(t *testing.T) map[string]int {
 			if _, twice := all["gresnet/"+n[1]]; twice {
 				t.Errorf("docs/architecture.md has %s twice", n[1])
 			}
-			all["gresnet/"+n[1]] = floor
+			all["gresnet/"+n[1]] = layer
 		}
 	}
 	if len(all) < 10 {
@@ -90,41 +90,41 @@ func packages(t *testing.T) (list []goPackage) {
 	return list
 }
 
-func TestAFloorImportsOnlyFloorsBelowIt(t *testing.T) {
-	floors := floors(t)
+func TestALayerImportsOnlyLayersBelowIt(t *testing.T) {
+	layers := layers(t)
 	seen := map[string]bool{}
 	for _, p := range packages(t) {
-		floor, known := floors[p.ImportPath]
+		layer, known := layers[p.ImportPath]
 		if !known {
-			t.Errorf("%s has no floor: say in the table of docs/architecture.md where it lives", p.ImportPath)
+			t.Errorf("%s has no layer: say in the table of docs/architecture.md where it lives", p.ImportPath)
 			continue
 		}
 		seen[p.ImportPath] = true
 		for _, i := range p.Imports {
-			if below, ours := floors[i]; ours && below >= floor && floor != wordsFloor {
-				t.Errorf("%s (floor %d) imports %s (floor %d)", p.ImportPath, floor, i, below)
+			if below, ours := layers[i]; ours && below >= layer && layer != baseLayer {
+				t.Errorf("%s (layer %d) imports %s (layer %d)", p.ImportPath, layer, i, below)
 			}
 		}
 	}
-	for p := range floors {
+	for p := range layers {
 		if !seen[p] {
 			t.Errorf("docs/architecture.md has %s, which is not there", p)
 		}
 	}
 }
 
-func TestOnlyTheKernelsFloorAsksTheKernel(t *testing.T) {
-	floors := floors(t)
+func TestOnlyTheKernelsLayerAsksTheKernel(t *testing.T) {
+	layers := layers(t)
 	asks := map[string]bool{}
 	for _, p := range packages(t) {
 		for _, i := range p.Imports {
 			kernel := i == "syscall" || i == "golang.org/x/sys/unix" || strings.HasPrefix(i, "github.com/vishvananda/")
-			if floor := floors[p.ImportPath]; !kernel || floor > wordsFloor && floor <= kernelFloor {
+			if layer := layers[p.ImportPath]; !kernel || layer > baseLayer && layer <= kernelLayer {
 				continue
 			}
 			asks[p.ImportPath] = true
 			if askTheKernel[p.ImportPath] == "" {
-				t.Errorf("%s imports %s: the kernel is for floors up to %d", p.ImportPath, i, kernelFloor)
+				t.Errorf("%s imports %s: the kernel is for layers up to %d", p.ImportPath, i, kernelLayer)
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (s *watched) Undo(*world.World) error {
 	if err == nil {
 		s.had = info.Mode()
 	}
-	return errors.Join(err, errors.New("it does not come home"))
+	return errors.Join(err, errors.New("it does not come back"))
 }
 
 // Whoever has such a node open as a path (O_PATH) opens the HCA by it when that is home.
