@@ -288,7 +288,7 @@ release:
 		:: else -> goto rollback
 		fi
 	};
-	/* func: lib/lease Lease.GiveUp
+	/* func: lib/lease Lease.giveUp
 	 * func: lib/lease isHome
 	 * func: lib/state/lock Held */
 giveUp:
