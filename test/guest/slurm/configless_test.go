@@ -66,8 +66,10 @@ func bringLines(t *testing.T, said string) {
 func TestSetupRefusesANodeThatLeavesNoPortsForJobs(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
-	vm.WriteConfig(t, nicsAlone)
+	vm.WriteConfig(t, nicsAlone+"[uplink]\nkind = \"auto\"\n")
 	defer vm.WriteConfig(t, vm.Config)
+	vm.Run(t, "ip link add way0 type dummy; ip link set way0 up; ip addr add 203.0.113.1/24 dev way0; ip route add default via 203.0.113.254 metric 7")
+	defer vm.Run(t, "ip link del way0")
 	const setting = "/proc/sys/net/ipv4/ip_local_port_range"
 	had := strings.TrimSpace(vm.Run(t, "cat "+setting))
 	defer vm.Run(t, "echo "+had+" >"+setting)
