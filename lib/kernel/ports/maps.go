@@ -214,24 +214,35 @@ func networkOf(p netip.Prefix) network {
 
 // settle makes a map have these entries and no others.
 func settle[K comparable, V comparable](n Node, name string, want map[K]V) error {
+	if err := add(n, name, want); err != nil {
+		return err
+	}
 	_, err := with(n, name, func(m bpf.Map) (struct{}, error) {
 		had, err := bpf.Keys[K](m)
-		if err != nil {
-			return struct{}{}, err
+		for _, k := range had {
+			if _, stays := want[k]; err == nil && !stays {
+				err = bpf.Delete(m, k)
+			}
+			if errors.Is(err, unix.ENOENT) { // another prolog was first
+				err = nil
+			}
 		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		return fmt.Errorf("write %s of the node's ports: %w", name, err)
+	}
+	return nil
+}
+
+// add makes a map have these entries, beside those that it has: other jobs that run may need them.
+func add[K comparable, V comparable](n Node, name string, want map[K]V) error {
+	_, err := with(n, name, func(m bpf.Map) (struct{}, error) {
 		for k, v := range want {
 			if is, err := bpf.Get[K, V](m, k); err == nil && is == v {
 				continue
 			}
 			if err := bpf.Put(m, k, v); err != nil {
-				return struct{}{}, err
-			}
-		}
-		for _, k := range had {
-			if _, stays := want[k]; stays {
-				continue
-			}
-			if err := bpf.Delete(m, k); err != nil && !errors.Is(err, unix.ENOENT) {
 				return struct{}{}, err
 			}
 		}

@@ -175,14 +175,16 @@ func (n Node) tell(s Settings) error {
 		services[uint16(p)] = 1
 	}
 	err := n.changeNode(func(v *node) {
-		v.Uplink, v.SlurmUser = uint32(s.Uplinks[0].Index), s.SlurmUser
+		v.Uplink = uint32(s.Uplinks[0].Index)
 		v.First, v.Last = uint16(s.Ephemeral.First), uint16(s.Ephemeral.Last)
-		v.SrunFirst, v.SrunLast = uint16(s.Srun.First), uint16(s.Srun.Last)
+		if len(s.Callers) > 0 { // else slurm.conf is not known for this job
+			v.SlurmUser, v.SrunFirst, v.SrunLast = s.SlurmUser, uint16(s.Srun.First), uint16(s.Srun.Last)
+		}
 	})
 	for _, write := range []func() error{
 		func() error { return settle(n, "locals", locals) },
 		func() error { return settle(n, "services", services) },
-		func() error { return settle(n, "callers", networks(s.Callers)) },
+		func() error { return add(n, "callers", networks(s.Callers)) },
 		func() error { return settle(n, "denied", networks(s.Denied)) },
 		func() error { return settle(n, "uplinks", uplinks) },
 	} {

@@ -485,12 +485,16 @@ int from_job(struct __sk_buff *skb)
 	return bpf_redirect_neigh(to, NULL, 0, 0);
 }
 
-// may_call tells whether a TCP connection to a job's block comes from a node, and not from a job there.
-static __always_inline _Bool may_call(struct node *n, struct packet *p)
+// may_call tells whether a TCP connection to a job's block comes from a host of Slurm's or another of the job's nodes, and
+// not from a job there.
+static __always_inline _Bool may_call(struct node *n, __u32 veth, struct packet *p)
 {
 	struct network from = { .bits = 32, .addr = p->saddr };
 
-	return bpf_map_lookup_elem(&callers, &from) && !is_jobs(n, p->sport);
+	if (!bpf_map_lookup_elem(&callers, &from) &&
+	    (bpf_ntohl(p->saddr) >> 16 == ALIASES || !alias_of(veth, p->saddr)))
+		return 0;
+	return !is_jobs(n, p->sport);
 }
 
 SEC("tc/from_wire")
@@ -518,7 +522,7 @@ int from_wire(struct __sk_buff *skb)
 		to = remembered(p.saddr, p.id, FRAGMENT, p.proto);
 	} else if (has_ports(&p)) {
 		to = job_at(p.dport);
-		if (to && p.syn && !may_call(n, &p))
+		if (to && p.syn && !may_call(n, to, &p))
 			return drop(CALLER);
 		if (!to && has_whole(n) && is_spare(n, p.dport) &&
 		    !is_nodes(skb, p.proto, p.saddr, p.sport, p.daddr, p.dport))

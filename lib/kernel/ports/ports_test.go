@@ -114,6 +114,40 @@ func TestSlurmCallsAJobAtItsBlock(t *testing.T) {
 	w.drops("udp", "another job on the node", "k-1", at, "n1", target, device("uplink0"))
 }
 
+// A job's prolog knows its own nodes, and of others what it reads of slurm.conf: names are not looked up.
+func TestWhoCallsAJobStaysWhenAnotherJobBegins(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("j-1", "j", "", aPort)
+	at := fmt.Sprintf("192.0.2.1:%d", aPort)
+	s := w.settings("n1")
+	for name, callers := range map[string][]netip.Prefix{
+		"a job on other nodes":             {netip.MustParsePrefix("192.0.2.77/32")},
+		"a job of which slurm.conf is not": nil,
+	} {
+		s.Callers, s.SlurmUser = callers, 0
+		if callers != nil {
+			s.SlurmUser = slurmUser
+		}
+		w.do("n1", func() error { return w.nodes["n1"].Attach(s) })
+		w.wantsBy("tcp", "slurmctld after "+name, "h", at, "j 192.0.2.99")
+		w.wantsBy("tcp", "SlurmUser after "+name, "n1", at, "j 198.19.0.1", user(slurmUser))
+		w.wantsBy("tcp", "the job's other node after "+name, "n2", at, "j 198.19.0.2")
+	}
+}
+
+func TestAJobsOtherNodesCallItThoughSlurmConfHasNoAddressOfTheirs(t *testing.T) {
+	w := newWorld(t)
+	w.nodes["n1"] = pins(t)
+	s := w.settings("n1")
+	s.Callers = []netip.Prefix{netip.MustParsePrefix("192.0.2.99/32")}
+	w.do("n1", func() error { return w.nodes["n1"].Attach(s) })
+	w.end("j", 1, firstUser, firstBlock, "n1", []string{"n1", "n2"}, false)
+	w.serve("j", "j", "", aPort)
+	at := fmt.Sprintf("192.0.2.1:%d", aPort)
+	w.wantsBy("tcp", "the job's other node", "n2", at, "j 198.19.0.2")
+	w.drops("tcp", "a host that is none of Slurm's", "inet", at, "n1", caller)
+}
+
 func TestNobodyElseOnTheNodeHasAPortOfAJob(t *testing.T) {
 	w := twoJobs(t)
 	w.serve("j-1", "j", "", aPort)
