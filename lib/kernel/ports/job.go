@@ -74,22 +74,9 @@ func (n Node) Admit(j Job) error {
 	return nil
 }
 
+// enter writes the job's entry first, by which Remove finds all else that a killed run has left, and its block last.
 func (n Node) enter(j Job) error {
-	aliases, err := n.open("aliases")
-	if err != nil {
-		return err
-	}
-	defer aliases.Close()
 	veth := uint32(j.Veth)
-	for at, as := range j.Aliases {
-		err := bpf.Put(aliases, alias{veth, of(at)}, of(as))
-		if err == nil {
-			err = bpf.Put(aliases, alias{veth, of(as)}, of(at))
-		}
-		if err != nil {
-			return err
-		}
-	}
 	jobs, err := n.open("jobs")
 	if err != nil {
 		return err
@@ -99,6 +86,20 @@ func (n Node) enter(j Job) error {
 	copy(entry.MAC[:], j.MAC)
 	if err := bpf.Put(jobs, veth, entry); err != nil {
 		return err
+	}
+	aliases, err := n.open("aliases")
+	if err != nil {
+		return err
+	}
+	defer aliases.Close()
+	for at, as := range j.Aliases {
+		err := bpf.Put(aliases, alias{veth, of(at)}, of(as))
+		if err == nil {
+			err = bpf.Put(aliases, alias{veth, of(as)}, of(at))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := n.lead(veth, j.Block); err != nil {
 		return err
