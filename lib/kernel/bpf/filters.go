@@ -54,9 +54,11 @@ func Get[K, V any](m Map, k K) (V, error) { return get[K, V](m.object, k) }
 // Delete removes an entry of a map. It returns ENOENT if there is none.
 func Delete[K any](m Map, k K) error { return remove(m.object, k) }
 
-// Keys returns the keys of a map that nobody else writes meanwhile.
-func Keys[K any](m Map) (list []K, err error) {
+// Keys returns the keys of a map. If another process deletes the key at which Keys is, the kernel begins again with the
+// first one (kernel/bpf/hashtab.c:htab_map_get_next_key): Keys returns each key once.
+func Keys[K comparable](m Map) (list []K, err error) {
 	var last *K
+	seen := map[K]bool{}
 	for {
 		k, err := next(m.object, last)
 		if err == unix.ENOENT {
@@ -65,7 +67,9 @@ func Keys[K any](m Map) (list []K, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("list a map: %w", err)
 		}
-		list, last = append(list, k), &k
+		if last = &k; !seen[k] {
+			list, seen[k] = append(list, k), true
+		}
 	}
 }
 
