@@ -204,6 +204,9 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 
 // portless refuses a node that leaves no ports for jobs: each prolog with an HCA would fail there, and drain it.
 func portless(w *cli.World, c *urfave.Context, cfg config.Config) []setup.Refusal {
+	if cfg.MovesNothing() {
+		return nil // jobs stay in the node's network
+	}
 	_, err := inspect.Uplinks(w.Host(c, cfg))
 	if !errors.Is(err, jobnet.ErrNoPorts) {
 		return nil
