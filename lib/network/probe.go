@@ -19,7 +19,7 @@ import (
 const probeTable = "gresnet_check"
 
 // Lost has packets arrive as from other nodes, and returns those that the node drops before it would take them in. No
-// packet leaves the node, and no program gets one. The address is a job's that nobody has, and home is the node's
+// packet leaves the node, and no program gets one. The address is one that no job gets, and home is the node's
 // namespace. What Lost makes ends with it: a namespace without a name, the uplink in it, and a table that its socket
 // owns.
 func Lost(home *netns.NS, address netip.Addr, packets []virtual.Packet) (lost []virtual.Packet, err error) {

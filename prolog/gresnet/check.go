@@ -238,7 +238,7 @@ func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
 		return nil, err
 	}
 	defer home.Close()
-	dropped, err := network.Lost(home, p.Addresses.Last, slices.Collect(maps.Keys(said)))
+	dropped, err := network.Lost(home, p.Gateway, slices.Collect(maps.Keys(said)))
 	for _, one := range dropped {
 		if l := said[one]; !slices.Contains(all, l) {
 			all = append(all, l)
