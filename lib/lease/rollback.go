@@ -103,7 +103,7 @@ func (l *Lease) removePlaces(notes []Note) []error {
 	return nil
 }
 
-// free frees claims. It keeps HCAs that were not returned by the journal. all says that everything is undone.
+// free frees claims. It keeps HCAs that, by the journal, are not home. all says that everything is undone.
 func (l *Lease) free(claims []Note, all bool) (failed []error) {
 	for _, s := range claims {
 		if all && len(failed) == 0 {

@@ -4,8 +4,7 @@
 //
 // What a job sends from its block leaves by the node's routes as it is, but for the source address where the node has
 // another one on the interface. What comes for a port of a block goes to the job before any socket of the node is
-// asked: nobody else can have the port. Only the job's node, and processes of Slurm's hosts, begin TCP connections to
-// it.
+// asked: nobody else can have the port. Only the job's nodes and Slurm's hosts begin TCP connections to it.
 //
 // A job is its entry in the map of jobs, and blocks that lead to its veth. The blocks are written last and removed
 // first, so a packet finds a job whole or not at all. The programs and their maps are pinned together by one rename.

@@ -19,7 +19,7 @@ const (
 	StepDone       Kind = "step-done"        // a step was done, undone, or looked at again
 	StepFailed     Kind = "step-failed"      // it was not
 	Differs        Kind = "differs"          // what came back is not as it was
-	PortWorse      Kind = "port-worse"       // a port came back, or into the job, without its link, or home with a slower one
+	PortWorse      Kind = "port-worse"       // a port came back or into the job without its link, or came back with a slower one
 	LeaseTaken     Kind = "lease-taken"      // a lease counts from now on
 	LeaseRefused   Kind = "lease-refused"    // the job asked for what it cannot have
 	LeaseReturned  Kind = "lease-returned"   // all of a lease is undone

@@ -158,7 +158,7 @@ func (t *Table) FreeUplink(job uint32, run string) {
 	t.Uplinks = slices.DeleteFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
 }
 
-// LeadOut tells whether the node has to forward for any job.
+// LeadOut tells whether any job has an automatic uplink.
 func (t *Table) LeadOut() bool {
 	return slices.ContainsFunc(t.Uplinks, func(u Uplink) bool { return u.Auto })
 }
