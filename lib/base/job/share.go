@@ -23,6 +23,9 @@ func shareFrom(getenv func(string) string) Share {
 
 // Whole tells whether the job has a node of so many CPUs to itself.
 //
+// TOPO does not say that: any user may ask for it, and where the topology is flat or a tree, slurmctld gives the rest of
+// the node to other jobs (Slurm src/plugins/select/cons_tres/job_test.c:_block_by_topology).
+//
 // Where there is SLURM_JOB_EXCLUSIVE, it alone counts: SLURM_JOB_OVERSUBSCRIBE
 // is NO of nearly every job there (Slurm src/common/slurm_protocol_defs.c:
 // get_job_oversubscribe_value). Before, NO meant that nobody shares the job's
@@ -30,7 +33,7 @@ func shareFrom(getenv func(string) string) Share {
 func (s Share) Whole(cpus int) bool {
 	switch {
 	case s.Exclusive != "":
-		return s.Exclusive == "NODE" || s.Exclusive == "TOPO"
+		return s.Exclusive == "NODE"
 	case s.Oversubscribe != "":
 		return s.Oversubscribe == "NO"
 	}

@@ -13,7 +13,7 @@ func TestAJobThatHasTheNodeToItself(t *testing.T) {
 		want  bool
 	}{
 		{"26.05, exclusive", []string{"SLURM_JOB_EXCLUSIVE=NODE", "SLURM_JOB_OVERSUBSCRIBE=NO"}, true},
-		{"26.05, a segment of the topology", []string{"SLURM_JOB_EXCLUSIVE=TOPO"}, true},
+		{"26.05, a segment of the topology", []string{"SLURM_JOB_EXCLUSIVE=TOPO"}, false},
 		{"26.05, plain", []string{"SLURM_JOB_EXCLUSIVE=NO", "SLURM_JOB_OVERSUBSCRIBE=NO", "SLURM_JOB_CPUS_PER_NODE=16"}, false},
 		{"26.05, of one user", []string{"SLURM_JOB_EXCLUSIVE=USER", "SLURM_JOB_OVERSUBSCRIBE=NO"}, false},
 		{"24.11, exclusive", []string{"SLURM_JOB_OVERSUBSCRIBE=NO"}, true},
