@@ -583,6 +583,8 @@ int from_own(struct __sk_buff *skb)
 			if (p.proto != IPPROTO_TCP || !as)
 				return drop(USER);
 			rewrite(skb, &p, ETH_HLEN, SADDR, p.saddr, as);
+		} else if (p.proto == IPPROTO_UDP && p.sport > 1023 && !may_call_own(skb, n, j)) {
+			return drop(USER); // a user can have the port, whatever service has it by TCP
 		}
 	} else if (p.later) {
 		to = remembered(p.saddr, p.id, FRAGMENT, p.proto);

@@ -106,6 +106,7 @@ func TestSlurmCallsAJobAtItsBlock(t *testing.T) {
 
 	w.drops("tcp", "another user of the node", "n1", at, "n1", anyUser, user(secondUser))
 	w.drops("udp", "another user of the node", "n1", at, "n1", anyUser, user(secondUser))
+	w.drops("udp", "another user of the node, from a service's port", "n1", at, "n1", anyUser, user(secondUser), fromPort(slurmdPort))
 	w.drops("tcp", "the job's user, in the other job's block", "n1", other, "n1", anyUser, user(firstUser))
 	w.drops("tcp", "root, by another address of the node", "n1", fmt.Sprintf("198.51.100.1:%d", aPort), "n1", anyUser)
 	w.drops("tcp", "a host that is none of Slurm's", "inet", at, "n1", caller)
@@ -121,8 +122,8 @@ func TestWhoCallsAJobStaysWhenAnotherJobBegins(t *testing.T) {
 	at := fmt.Sprintf("192.0.2.1:%d", aPort)
 	s := w.settings("n1")
 	for name, callers := range map[string][]netip.Prefix{
-		"a job on other nodes":             {netip.MustParsePrefix("192.0.2.77/32")},
-		"a job of which slurm.conf is not": nil,
+		"a job on other nodes":       {netip.MustParsePrefix("192.0.2.77/32")},
+		"a job without a slurm.conf": nil,
 	} {
 		s.Callers, s.SlurmUser = callers, 0
 		if callers != nil {
