@@ -70,7 +70,8 @@ func (line lifeline) protect(v *scan.View, index int, name string) error {
 	return nil
 }
 
-// protectStorage refuses an interface by which the node has an iSCSI disk or a mounted file system.
+// protectStorage refuses an interface by which the node has an iSCSI disk or a mounted file system. A file system is no
+// fault of the node's: root mounts one when a user looks at a path of autofs.
 func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 	if err := l.findStorage(); err != nil {
 		return err
@@ -81,7 +82,11 @@ func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 			return err
 		}
 		if leads {
-			return hint.With(fmt.Errorf("the node has %s from %s through %s", s.what, s.from, name), takeHint)
+			err := fmt.Errorf("the node has %s from %s through %s", s.what, s.from, name)
+			if s.mounted {
+				return &gres.Refusal{Ask: name, Why: err.Error(), Do: takeHint}
+			}
+			return hint.With(err, takeHint)
 		}
 	}
 	return nil
@@ -89,8 +94,9 @@ func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 
 // storage is a disk or a mounted file system that the node has from elsewhere.
 type storage struct {
-	what string // for people
-	from netip.Addr
+	what    string // for people
+	from    netip.Addr
+	mounted bool // it is a file system
 }
 
 // findStorage lists the node's storage, once for all interfaces: a node may have thousands of mounts.
@@ -108,13 +114,13 @@ func (l *Look) findStorage() error {
 	}
 	l.storage = []storage{}
 	for _, addr := range targets {
-		l.storage = append(l.storage, storage{"an iSCSI disk", addr})
+		l.storage = append(l.storage, storage{what: "an iSCSI disk", from: addr})
 	}
 	for _, addr := range sysfs.NVMeTargets(l.World.Sys) {
-		l.storage = append(l.storage, storage{"an NVMe disk", addr})
+		l.storage = append(l.storage, storage{what: "an NVMe disk", from: addr})
 	}
 	for _, server := range servers {
-		l.storage = append(l.storage, storage{plain.Name(server.Point), server.Addr})
+		l.storage = append(l.storage, storage{plain.Name(server.Point), server.Addr, true})
 	}
 	return nil
 }

@@ -46,6 +46,33 @@ ip route add 192.0.2.0/24 via 10.0.0.1`)
 	}
 }
 
+// Root mounts a file system when a user looks at a path of autofs.
+func TestAJobForWhoseHCAAFileSystemIsMountedIsRefusedAndTheNodeStays(t *testing.T) {
+	bed := netnstest.New(t)
+	bed.Run(`ip link add hca0 type veth peer name far; ip link set far up; ip link set hca0 up; ip addr add 10.2.0.2/24 dev hca0`)
+	err := bed.Do(func() error {
+		l, done, err := (&Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}}).LookFor(t.Context(), 0)
+		if err != nil {
+			return err
+		}
+		defer done()
+		l.storage = []storage{{"/home", netip.MustParseAddr("10.2.0.9"), true}}
+		return l.World.OnHost(func(v *scan.View) error {
+			i, err := v.Link.Named("hca0")
+			if err != nil {
+				return err
+			}
+			if err := l.protectStorage(v, i.Index, i.Name); !errors.As(err, new(*gres.Refusal)) {
+				t.Errorf("wanted a refusal, got %v", err)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAUsersForgedMountKeepsNoInterfaceFromJobs(t *testing.T) {
 	bed := netnstest.New(t)
 	bed.Run(`ip link add hca0 type veth peer name far; ip link set far up; ip link set hca0 up; ip addr add 10.2.0.2/24 dev hca0`)
