@@ -116,22 +116,34 @@ func whole(v *scan.View, d scan.Device) error {
 		"GN548 if no subnet manager runs here, remove it: rdma dev delete "+parts[0]+"; or have the node in shared mode")
 }
 
-// byKernel says what the kernel uses an HCA for. If that is no more than what sockets of users make it
-// do, it is no fault of the node's, or any user could drain it.
+// keepHint says what to do about an HCA that the kernel uses.
+const keepHint = "GN198 a job cannot have an HCA that is reserved for the host: leave it out of the mapping"
+
+// byKernel says what the kernel uses an HCA for. If a user can have made it do so, it is no fault of the node's, or any
+// user could drain it.
 func byKernel(hca string, modules []string) error {
 	err := fmt.Errorf("the kernel uses %s for %s", hca, strings.Join(modules, ", "))
-	if slices.ContainsFunc(modules, func(m string) bool { return !slices.Contains(socketModules, m) }) {
-		return hint.With(err, "GN198 a job cannot have an HCA that is reserved for the host: leave it out of the mapping")
+	isSocket := func(m string) bool { return slices.Contains(socketModules, m) }
+	isHost := func(m string) bool { return !isSocket(m) && !slices.Contains(mountModules, m) }
+	switch {
+	case slices.ContainsFunc(modules, isHost):
+		return hint.With(err, keepHint)
+	case slices.ContainsFunc(modules, isSocket):
+		return &gres.Refusal{
+			Reason: gres.UsedByUsers, Ask: hca, Why: err.Error() + ", as a user's socket made it do",
+			Do: "GN375 keep users from that: install smc /bin/false and install rds /bin/false in /etc/modprobe.d; then rmmod the module",
+		}
 	}
-	return &gres.Refusal{
-		Reason: gres.UsedByUsers, Ask: hca, Why: err.Error() + ", as a user's socket made it do",
-		Do: "GN375 keep users from that: install smc /bin/false and install rds /bin/false in /etc/modprobe.d; then rmmod the module",
-	}
+	return &gres.Refusal{Reason: gres.UsedByUsers, Ask: hca, Why: err.Error() + ", which a user's look at a path of autofs can begin", Do: keepHint}
 }
 
 // socketModules use HCAs for the sockets of any user: of AF_SMC (net/smc/smc_ib.c:smc_ib_create_protection_domain)
 // and of AF_RDS (net/rds/ib.c:rds_ib_add_one).
 var socketModules = []string{"smc", "rds_rdma"}
+
+// mountModules use HCAs for mounted file systems: NFS (net/sunrpc/xprtrdma) and SMB (fs/smb/client/smbdirect.c). autofs
+// mounts one for any user.
+var mountModules = []string{"rpcrdma", "cifs"}
 
 // byServices refuses a job an HCA that a service of root's has open, which has run for some time at least. The
 // real user counts: of what a user runs by a set-uid program it is the user. But a program may become root

@@ -18,7 +18,7 @@ import (
 )
 
 func TestWhatUsersSocketsMakeTheKernelUseIsNoFaultOfTheNodes(t *testing.T) {
-	for modules, users := range map[string]bool{"smc": true, "rds_rdma": true, "smc rds_rdma": true, "smc nvme_rdma": false, "nvme_rdma": false} {
+	for modules, users := range map[string]bool{"smc": true, "rds_rdma": true, "smc rds_rdma": true, "smc nvme_rdma": false, "nvme_rdma": false, "rpcrdma": true, "cifs": true, "rpcrdma nvme_rdma": false} {
 		err := byKernel("mlx5_3", strings.Fields(modules))
 		var refusal *gres.Refusal
 		if errors.As(err, &refusal) != users || !strings.Contains(err.Error(), "the kernel uses mlx5_3 for ") {
