@@ -384,7 +384,7 @@ static __always_inline int refuse(struct __sk_buff *skb, struct job *j, struct p
 
 	if (p->proto == IPPROTO_TCP ? load(skb, 0, a.of, sizeof(a.of)) : load(skb, 0, a.of, INNER))
 		return drop(reason);
-	if (bpf_skb_adjust_room(skb, room, BPF_ADJ_ROOM_MAC, 0)) // of a packet that is to be cut into many
+	if (bpf_skb_adjust_room(skb, room, BPF_ADJ_ROOM_MAC, 0)) // it cannot shorten a packet that the kernel splits later (GSO)
 		return drop(reason);
 	a.ip.tot_len = bpf_htons(room + (p->proto == IPPROTO_TCP ? sizeof(a.of) : INNER)); // the kernel cuts off the rest
 	a.ip.saddr = p->daddr;

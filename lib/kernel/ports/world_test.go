@@ -83,7 +83,6 @@ func (w *world) plug(name, as, lan, address string) {
 // pins returns a new folder on a BPF file system.
 func pins(t *testing.T) ports.Node {
 	t.Helper()
-	t.Helper()
 	return ports.Node{Pins: filepath.Join(cgrouptest.Pins(t), "gresnet", "ports")}
 }
 
