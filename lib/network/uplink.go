@@ -22,7 +22,7 @@ import (
 // Uplink makes the job's way to the management network. Its undo needs only the address, which
 // determines the interface's identity.
 type Uplink struct {
-	Type    string     `json:"type"` // veth or macvlan; an older prolog's may be ipvlan
+	Type    string     `json:"type"` // veth or macvlan
 	Address netip.Addr `json:"address"`
 
 	Pool     jobnet.Pool    `json:"-"`

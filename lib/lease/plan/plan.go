@@ -185,8 +185,8 @@ func settle(n *jobnet.Network, c config.Overlay, out *network.Uplink) {
 	for _, node := range n.Nodes {
 		all.Callers = append(all.Callers, netip.PrefixFrom(node.Address, node.Address.BitLen()))
 	}
-	all.Srun = ports.Block{First: n.Srun.First, Last: n.Srun.Last}
-	out.Called = !n.Srun.Any()
+	all.Srun = n.Srun
+	out.Called = n.Srun == ports.Block{}
 }
 
 // prefixes returns the networks that are a range of addresses.

@@ -24,6 +24,7 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/slurm"
 )
@@ -43,7 +44,7 @@ type Network struct {
 
 	Slurmds     []int           // the ports of slurmd on all of its nodes
 	Slurmd      int             // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
-	Srun        virtual.Ports   // where srun listens, if slurm.conf says so
+	Srun        ports.Block     // where srun listens, if slurm.conf says so
 	Controllers []netip.Addr    // of slurmctld, which calls srun
 	Cluster     [][2]netip.Addr // of nodes, from and to: those of a new job call srun, too
 	slurmUser   string          // as whom slurmctld runs
@@ -166,7 +167,7 @@ func withOthers(own, lists []string, conf slurm.Conf) ([]string, error) {
 // learn learns of slurm.conf how Slurm calls into the job.
 func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
 	if b, is := block(conf.Last("srunportrange")); is {
-		n.Srun = virtual.Ports(b)
+		n.Srun = b
 	}
 	var names []string
 	for _, p := range conf.ControllerAddrs() {

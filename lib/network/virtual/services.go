@@ -34,14 +34,6 @@ func rule(pref, table int) *netlink.Rule {
 // Ports is a range of ports, the ends included.
 type Ports struct{ First, Last int }
 
-// Any tells whether there is a port in the range.
-func (p Ports) Any() bool { return p.First > 0 }
-
-// Overlaps tells whether two ranges have a port in common.
-func (p Ports) Overlaps(o Ports) bool {
-	return p.Any() && o.Any() && p.First <= o.Last && o.First <= p.Last
-}
-
 // Serve makes ports mean the nodes' own services, where routes of ServicesTable lead to the nodes. What a
 // program of the job's listens on at these ports is then reached only at the loopback's addresses. TCP connections to
 // the ports of shut are refused (EACCES), wherever they lead.

@@ -17,7 +17,7 @@ import (
 // Uplink is an interface that gresnet makes in a job's namespace. gresnet chooses its identity
 // before it makes the interface, so that the journal can have it, and the job cannot change it.
 type Uplink struct {
-	Kind  string           // Veth or Macvlan; an older prolog's may be ipvlan
+	Kind  string           // Veth or Macvlan
 	Name  string           // in the job, when it is made
 	Index int              // of a macvlan in the job, of a veth's end on the node: no other interface can have so high a one
 	Place int              // its index in the job
