@@ -96,8 +96,8 @@ func (u *Uplink) read(t document.Table) {
 		// `["169.254.169.254/32"]`. The node's OUTPUT rules do not see jobs' packets
 		"deny",
 		// `[]` | the servers in a job's `/etc/resolv.conf`, three at most; without the key, the node's file
-		// holds inside, too. If that has a stub on the node's loopback, the job gets the file in which
-		// systemd-resolved or NetworkManager names the servers behind the stub
+		// holds inside, too, or the file in which systemd-resolved or NetworkManager names the servers behind
+		// its stub. If the node has another stub on its loopback, say the servers here
 		"nameservers",
 		// `[]` | and its search domains
 		"search",
