@@ -79,7 +79,7 @@ func (s *Slurm) read(t document.Table) {
 		// 30m, without the key half of `deadline.prolog`. Let it be longer than a failover of slurmctld
 		// (`SlurmctldTimeout`), and raise `deadline.prolog` for that
 		"timeout",
-		// `false` | `true`: a prolog that fails tells slurmctld why, by two RPCs and in five seconds at most:
+		// `false` | with `true` a prolog that fails tells slurmctld why, by two RPCs and in five seconds at most:
 		// [`sinfo -R`](trouble.md#why-a-node-is-drained-in-sinfo--r) then shows it. A reason that the node has
 		// already stays
 		"drain_reason",
@@ -108,8 +108,7 @@ func (d *Deadline) read(t document.Table) {
 		// `"100s"` | how long a prolog may take in all, 10s to 1h: half for its work, half to undo it
 		"prolog",
 		// `"100s"` | how long an epilog may take in all, 10s to 1h: at most half to wait for a prolog or a
-		// cleanup of the job, the rest to undo. If the value has changed since the job began, the longer one
-		// counts. The next run continues where this one stopped
+		// cleanup of the job, the rest to undo. The next run continues where this one stopped
 		"epilog",
 	)
 	readTime(t, "prolog", &d.Prolog, minDeadline, maxDeadline)
