@@ -90,6 +90,11 @@ func (h *homecoming) record(s world.Action, err error) {
 // lookAgain waits for udev, verifies all that is home, and strikes it.
 func (l *Lease) lookAgain(notes []Note) (failed []error) {
 	waited := l.Host.Time("wait for udev")
+	if l.again {
+		if err := l.World.RenewUdev(hcasOf(notes)); err != nil {
+			l.Host.Notice(l.World.Job, "%s", err)
+		}
+	}
 	if err := l.World.AwaitUdev(l.World.Udev); err != nil {
 		failed = append(failed, err)
 	}

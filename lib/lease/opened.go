@@ -72,6 +72,7 @@ type Lease struct {
 	lost      []string          // pieces of HCAs that the node has lost, as the rollback found
 	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
 	unused    bool              // no program of the job has run
+	again     bool              // an earlier rollback, or a prolog, ended in its midst
 	carried   map[node.ID][]counters.Traffic
 }
 

@@ -29,6 +29,7 @@ func (l *Lease) Rollback() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.World.Context), l.UndoTime())
 	defer cancel()
 	l.World.Context = ctx
+	l.again = !l.unused && !l.World.Dir.Counts()
 	if err := l.World.Dir.End(); err != nil {
 		return remains(err)
 	}

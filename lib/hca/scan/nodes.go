@@ -3,6 +3,7 @@ package scan
 import (
 	"errors"
 	"io/fs"
+	"path"
 	"slices"
 
 	"gresnet/lib/base/node"
@@ -25,6 +26,18 @@ func (d Device) Nodes(dev string) (nodes []devnode.Node, err error) {
 		nodes = append(nodes, n)
 	}
 	return nodes, nil
+}
+
+// SysDirs returns the directories in /sys of all that udev handles for an HCA: the RDMA device, its character
+// devices, and the network interfaces of its function.
+func (v *View) SysDirs(d Device) (dirs []string) {
+	own := path.Join("class/infiniband", d.Name)
+	dirs = append(dirs, own)
+	for _, c := range d.Chars {
+		dirs = append(dirs, path.Join("class", sysfs.CharClass(c.Name), c.Name))
+	}
+	interfaces, _ := fs.Glob(v.sys, path.Join(own, "device/net/*")) // the pattern is right, and Glob reports nothing else
+	return append(dirs, interfaces...)
 }
 
 // CloseNodes gives the nodes of an HCA to root alone.

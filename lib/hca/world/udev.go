@@ -4,9 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
+	"gresnet/lib/base/node"
 	"gresnet/lib/base/poll"
+	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/udev"
 )
 
@@ -22,6 +25,30 @@ func (w *World) AwaitUdev(watch *udev.Watch) error {
 		w.Notice("udev is still busy after %s: settings that it changes from now on are not corrected", time.Since(begun).Round(time.Second))
 	}
 	return err
+}
+
+// RenewUdev has udev handle the devices of HCAs that are home once more, so that AwaitUdev waits for the events of
+// a run that was killed, too.
+func (w *World) RenewUdev(hcas []node.ID) error {
+	if w.Udev == nil {
+		return nil // AwaitUdev waits for all events there are
+	}
+	return w.OnHost(func(v *scan.View) error {
+		var dirs []string
+		for _, id := range hcas {
+			d, err := v.Find(id)
+			if errors.Is(err, scan.ErrNotFound) {
+				continue // it is away
+			}
+			if err != nil {
+				return err
+			}
+			for _, dir := range v.SysDirs(d) {
+				dirs = append(dirs, filepath.Join("/sys", dir))
+			}
+		}
+		return udev.Renew(dirs)
+	})
 }
 
 func isIdle(watch *udev.Watch) (bool, error) {

@@ -1,6 +1,6 @@
 // Package udev tells when udev is done with the events of network and RDMA devices.
 //
-// That udev has nothing to do at all its queue file says (udevadm(8), settle). But users make
+// udev's queue file says whether udev has anything to do (udevadm(8), settle). But users make
 // events, too: each FUSE mount is two, of a bdi device. So a watch hears the kernel's events
 // and those that udev sends on when it is done, and compares their numbers.
 //
@@ -37,7 +37,7 @@ var ours = []string{"net", "infiniband", "infiniband_verbs", "infiniband_mad"}
 
 // Watch hears events from when it was opened on.
 type Watch struct {
-	queue  string
+	run    string // the node's /run/udev
 	socket int
 
 	mutex   sync.Mutex
@@ -45,6 +45,8 @@ type Watch struct {
 	lost    bool            // there was no room for some
 	failed  error
 	closed  bool
+
+	asked, running bool // whether udevd runs, once that was asked
 }
 
 // Open begins a watch in the network namespace of the calling thread. run is the node's /run.
@@ -53,9 +55,23 @@ func Open(run string) (*Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch udev: %w", err)
 	}
-	w := &Watch{queue: filepath.Join(run, "udev/queue"), socket: fd, pending: map[uint64]bool{}}
+	w := &Watch{run: filepath.Join(run, "udev"), socket: fd, pending: map[uint64]bool{}}
 	go w.listen()
 	return w, nil
+}
+
+// Renew has udev handle devices once more, whose directories in /sys these are. A watch does not hear of events from
+// before it was opened. But udev handles the events of one device in their order: when it is done with the new one, it
+// is done with all. Renew passes over a device that goes meanwhile.
+func Renew(dirs []string) error {
+	for _, dir := range dirs {
+		// Documentation/ABI/testing/sysfs-uevent. udev renames nothing at a change.
+		err := os.WriteFile(filepath.Join(dir, "uevent"), []byte("change"), 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("have udev handle %s again: %w", filepath.Base(dir), err)
+		}
+	}
+	return nil
 }
 
 // listenTo opens a socket that hears the events of some groups.
@@ -93,18 +109,38 @@ func each(socket int, buffer []byte, take func(event []byte)) (lost bool, err er
 
 // Idle tells whether udev is done with all events of network and RDMA devices that have
 // come since the watch was opened. A watch that missed some goes by the queue file alone.
+//
+// The queue file alone says too little: udev makes it when it reads an event, so there is none while
+// udev waits for a processor. Where no udevd runs, nothing is waited for.
 func (w *Watch) Idle() (bool, error) {
-	if _, err := os.Stat(w.queue); errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	} else if err != nil {
-		return false, err
-	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if w.failed == nil {
 		w.failed = w.hear(make([]byte, maxEvent))
 	}
-	return len(w.pending) == 0 && !w.lost && w.failed == nil, nil
+	missed := w.lost || w.failed != nil
+	if len(w.pending) == 0 && !missed {
+		return true, nil
+	}
+	_, err := os.Stat(filepath.Join(w.run, "queue"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return missed || !w.runs(), nil
+}
+
+// runs tells, once for all, whether udevd listens at its socket (udevadm(8), control).
+func (w *Watch) runs() bool {
+	if w.asked {
+		return w.running
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: filepath.Join(w.run, "control")})
+		unix.Close(fd)
+	}
+	w.asked, w.running = true, !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ECONNREFUSED)
+	return w.running
 }
 
 // Close ends the watch. It does not wait for that.

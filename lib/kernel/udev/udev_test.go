@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -66,7 +67,7 @@ func TestAWatchWaitsForEventsOfInterfacesAndForNoOthers(t *testing.T) {
 		}
 	}
 	bed.IP("link add early type veth peer name other")
-	settled(true, "udev's queue is empty")
+	settled(true, "no udevd runs")
 	if err := os.WriteFile(filepath.Join(run, "udev/queue"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +78,46 @@ func TestAWatchWaitsForEventsOfInterfacesAndForNoOthers(t *testing.T) {
 	settled(true, "udev is busy with others")
 	bed.IP("link set early name late")
 	settled(false, "it was renamed")
+}
+
+// On a busy machine udevd reads an event long after the kernel sent it, and until then it has no queue.
+func TestAWatchWaitsForUdevdToReadAnEvent(t *testing.T) {
+	bed, run := netnstest.New(t), t.TempDir()
+	control := filepath.Join(run, "udev/control")
+	if err := os.Mkdir(filepath.Dir(control), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	udevd, err := net.Listen("unixpacket", control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udevd.Close()
+	var w *Watch
+	err = bed.Do(func() (err error) {
+		w, err = Open(run)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if idle, err := w.Idle(); !idle || err != nil {
+		t.Errorf("before any event: %v, %v", idle, err)
+	}
+	bed.IP("link add early type veth peer name other")
+	if idle, err := w.Idle(); idle || err != nil {
+		t.Errorf("udevd has not read the event: %v, %v", idle, err)
+	}
+}
+
+func TestRenewTellsEachDeviceAndPassesOverOneThatIsGone(t *testing.T) {
+	here, gone := t.TempDir(), filepath.Join(t.TempDir(), "gone")
+	if err := Renew([]string{gone, here}); err != nil {
+		t.Error(err)
+	}
+	if told, err := os.ReadFile(filepath.Join(here, "uevent")); string(told) != "change" {
+		t.Errorf("it was told %q, %v", told, err)
+	}
 }
 
 func pendingOf(w *Watch) map[uint64]bool {
@@ -94,7 +135,7 @@ func TestWhatAWatchHasNoRoomForItDoesNotTakeForDone(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(run, "udev/queue"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w := &Watch{queue: filepath.Join(run, "udev/queue"), lost: true, socket: -1}
+	w := &Watch{run: filepath.Join(run, "udev"), lost: true, socket: -1}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/test/guest/vm"
 )
@@ -33,4 +34,44 @@ func TestAnEpilogDoesNotWaitForEventsThatAreNotOfItsDevices(t *testing.T) {
 		t.Errorf("udev was not busy: %v", queue)
 	}
 	vm.Same(t, before)
+}
+
+// On a busy machine udevd reads an event late, and then it opens the device node to everybody. If an epilog was killed
+// meanwhile, the next one was not there for the event.
+func TestAnEpilogWaitsForUdevdThatHasNotReadItsEventsYet(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Short)
+	names := vm.WithGPUs(t)
+	vm.NoDeadline(t)
+	before := vm.Picture(t)
+	const job = "SLURM_JOB_ID=900045 SLURM_JOB_GPUS=0,1"
+	for _, killed := range []bool{false, true} {
+		vm.Must(t, "prolog", job)
+		vm.Run(t, "pkill -STOP systemd-udevd")
+		end := vm.Begin(t, "epilog", job)
+		vm.Eventually(t, "the HCAs are home", func() bool { return len(vm.HCAs(t)) == len(names) })
+		if killed {
+			vm.Run(t, "pkill -KILL -f '^[^ ]*gresnet-epilog'")
+			end()
+			end = vm.Begin(t, "epilog", job)
+		}
+		const hurry = 3 * time.Second // an epilog that does not wait ends far sooner
+		ended := make(chan bool)
+		var out string
+		var code int
+		go func() {
+			out, code = end()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+			t.Errorf("killed before: %v: the epilog did not wait: exit %d: %s", killed, code, out)
+		case <-time.After(vm.Slow(hurry)):
+		}
+		vm.Run(t, "pkill -CONT systemd-udevd")
+		if <-ended; code != 0 {
+			t.Errorf("killed before: %v: exit %d: %s", killed, code, out)
+		}
+		vm.Run(t, "udevadm settle")
+		vm.Same(t, before)
+	}
 }
