@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/base/account"
 	"gresnet/lib/kernel/ports"
 	"gresnet/lib/slurm"
 )
@@ -25,12 +24,12 @@ func (n *Host) ReadPorts(services []int, conf slurm.Conf) (err error) {
 	for _, port := range services {
 		n.Kept = append(n.Kept, ports.Block{First: port, Last: port})
 	}
-	users, err := account.Read(os.DirFS("/etc"))
+	people, err := readUsers(os.DirFS("/etc"))
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"tcp", "tcp6", "udp", "udp6"} {
-		kept, err := bound("/proc/thread-self/net/"+name, users)
+		kept, err := bound("/proc/thread-self/net/"+name, people)
 		if err != nil {
 			return err
 		}
@@ -73,7 +72,7 @@ const mostSockets = 1 << 14
 // bound returns the ports of a list of the kernel's at which a program of the system listens. A user's do not
 // count: a user could keep all ports from jobs. If users have more sockets than bound looks at, it may miss
 // one of the system's, and a job can get the port; the site's list of services keeps it in any case.
-func bound(path string, users account.Users) (all []ports.Block, err error) {
+func bound(path string, people users) (all []ports.Block, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a kernel without IPv6
@@ -100,7 +99,7 @@ func bound(path string, users account.Users) (all []ports.Block, err error) {
 			continue
 		}
 		uid, err := strconv.ParseUint(words[7], 10, 32)
-		if err == nil && !users.Owns(uint32(uid)) {
+		if err == nil && !people.own(uint32(uid)) {
 			at := int(number[0])<<8 | int(number[1])
 			all = append(all, ports.Block{First: at, Last: at})
 		}
