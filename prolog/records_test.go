@@ -21,7 +21,6 @@ import (
 	"gresnet/lib/admin/cli"
 	"gresnet/lib/base/job"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/runs"
 	"gresnet/test/netnstest"
 )
@@ -205,7 +204,7 @@ func TestAPrologOfAJobThatAsksForNothingWaitsForNoLockOfItsJob(t *testing.T) {
 	if err := d.Make(); err != nil {
 		t.Fatal(err)
 	}
-	held, err := lock.Job(t.Context(), d.Locks(), 4711)
+	held, err := state.LockJob(t.Context(), d.Locks(), 4711)
 	if err != nil {
 		t.Fatal(err)
 	}

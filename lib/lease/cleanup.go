@@ -15,7 +15,7 @@ import (
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 )
 
 // Cleanup says which leases a cleanup may return if their jobs are gone.
@@ -154,7 +154,7 @@ func (n *Host) leaseToCleanUp(ctx context.Context, id uint32, f func(*Lease) err
 			return f(l)
 		})
 	})
-	if errors.Is(err, lock.ErrHeld) {
+	if errors.Is(err, state.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
 	}
 	return err
@@ -196,7 +196,7 @@ func (n *Host) forgetIfGone(id uint32) error {
 		environment.Forget(n.Host, id)
 		return nil
 	})
-	if errors.Is(err, lock.ErrHeld) {
+	if errors.Is(err, state.ErrHeld) {
 		return nil
 	}
 	return err

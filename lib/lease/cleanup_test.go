@@ -16,7 +16,6 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
@@ -183,7 +182,7 @@ func TestACleanupLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
 		default:
 		}
 	}
-	held, err := lock.TryJob(n.State.Locks(), holderJob)
+	held, err := state.TryLockJob(n.State.Locks(), holderJob)
 	switch {
 	case err == nil:
 		held.Close()

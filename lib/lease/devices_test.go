@@ -14,7 +14,6 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 	"gresnet/test/netnstest"
 )
 
@@ -53,7 +52,7 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 	if err := os.MkdirAll(string(n.State.Lease(4711)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	prolog, err := lock.Job(t.Context(), n.State.Locks(), 4711)
+	prolog, err := state.LockJob(t.Context(), n.State.Locks(), 4711)
 	if err != nil {
 		t.Fatal(err)
 	}

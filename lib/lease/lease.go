@@ -25,7 +25,7 @@ import (
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 	"gresnet/lib/state/runs"
 )
 
@@ -98,7 +98,7 @@ func (n *Host) withAccess(ctx context.Context, f func() error) error {
 	if err := n.State.Make(); err != nil {
 		return err
 	}
-	held, err := lock.At(ctx, n.State.AccessLock())
+	held, err := state.LockFile(ctx, n.State.AccessLock())
 	if err != nil {
 		return fmt.Errorf("lock the node's device nodes: %w", err)
 	}

@@ -20,7 +20,6 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 )
 
@@ -149,7 +148,7 @@ func withLost(ctx context.Context, h *host.Host, dir state.Lease, f func(*Lease)
 		defer l.Close()
 		return f(l)
 	})
-	if errors.Is(err, lock.ErrHeld) {
+	if errors.Is(err, state.ErrHeld) {
 		return nil
 	}
 	return err

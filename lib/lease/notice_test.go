@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/base/poll"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 )
 
@@ -94,7 +94,7 @@ func TestACleanupForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 			}
 		}
 	}
-	held, err := lock.TryJob(n.State.Locks(), other) // its prolog or epilog runs
+	held, err := state.TryLockJob(n.State.Locks(), other) // its prolog or epilog runs
 	if err != nil {
 		t.Fatal(err)
 	}

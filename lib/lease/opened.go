@@ -21,7 +21,6 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 )
 
@@ -79,17 +78,17 @@ type Lease struct {
 // underLock calls f with a job's lock, so that no other run touches the job's lease. If the lease is gone after f, it
 // removes the lock's file.
 func underLock(ctx context.Context, h *host.Host, job uint32, f func() error) error {
-	held, err := lock.Job(ctx, h.State.Locks(), job)
+	held, err := state.LockJob(ctx, h.State.Locks(), job)
 	if err != nil {
 		return h.State.Fault(err)
 	}
 	return under(held, h, job, f)
 }
 
-// ifFree calls f like underLock. If another run has the lock, it returns lock.ErrHeld.
+// ifFree calls f like underLock. If another run has the lock, it returns state.ErrHeld.
 func ifFree(h *host.Host, job uint32, f func() error) error {
-	held, err := lock.TryJob(h.State.Locks(), job)
-	if errors.Is(err, lock.ErrHeld) {
+	held, err := state.TryLockJob(h.State.Locks(), job)
+	if errors.Is(err, state.ErrHeld) {
 		return err
 	}
 	if err != nil {
@@ -98,7 +97,7 @@ func ifFree(h *host.Host, job uint32, f func() error) error {
 	return under(held, h, job, f)
 }
 
-func under(held *lock.File, h *host.Host, job uint32, f func() error) error {
+func under(held *state.Lock, h *host.Host, job uint32, f func() error) error {
 	err := f()
 	if !h.State.Lease(job).Exists() {
 		return hint.Join(err, held.Remove())

@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 )
 
@@ -69,7 +69,7 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 			return n.releaseFrom(l, c)
 		})
 	})
-	if errors.Is(err, lock.ErrHeld) {
+	if errors.Is(err, state.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 )
 
 // errQuarantined means that no job holds the HCA: it is quarantined.
@@ -62,7 +62,7 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 		case err == nil:
 			n.Tell(event.LeaseCleanedUp, holder, "cleaned up: it was gone and held %s", name)
 			return nil
-		case errors.Is(err, lock.ErrHeld):
+		case errors.Is(err, state.ErrHeld):
 			// This run holds no HCA, so nobody who waits for it can hold that lock.
 			n.Notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
 			if err := underLock(ctx, n.Host, holder, func() error { return nil }); err != nil {

@@ -23,7 +23,6 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 	"gresnet/test/await"
 	"gresnet/test/leasetest"
@@ -137,7 +136,7 @@ func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
 func TestAnEpilogWaitsForItsLeaseUntilTheDeadlineOfTheConfiguration(t *testing.T) {
 	n, _ := heldNode(t, byGPU)
 	n.Config.Deadline.Epilog = 20 * time.Millisecond
-	held, err := lock.TryJob(n.State.Locks(), holderJob)
+	held, err := state.TryLockJob(n.State.Locks(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +249,9 @@ func checkEnd(t *testing.T, n *Host, err error, refused string) {
 
 // takeWhileHeld starts a prolog while the holder's epilog runs, and returns when
 // it waits for that.
-func takeWhileHeld(t *testing.T, ctx context.Context, n *Host, log chan string) (epilog *lock.File, end chan error) {
+func takeWhileHeld(t *testing.T, ctx context.Context, n *Host, log chan string) (epilog *state.Lock, end chan error) {
 	t.Helper()
-	epilog, err := lock.Job(t.Context(), n.State.Locks(), holderJob)
+	epilog, err := state.LockJob(t.Context(), n.State.Locks(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,10 +351,10 @@ func TestAnEpilogIsWaitedForWithinTheDeadline(t *testing.T) {
 
 // Any user can keep a node busy, wherever its prolog is.
 func TestAPrologWhoseTimeIsOverRefusesTheJobAndLeavesTheNodeInService(t *testing.T) {
-	for where, busy := range map[string]func(*Host) (*lock.File, error){
-		"it closes device nodes":       func(n *Host) (*lock.File, error) { return lock.At(t.Context(), n.State.AccessLock()) },
-		"an earlier run's epilog runs": func(n *Host) (*lock.File, error) { return lock.TryJob(n.State.Locks(), nextJob) },
-		"it claims":                    func(n *Host) (*lock.File, error) { return lock.At(t.Context(), n.State.NodeLock()) },
+	for where, busy := range map[string]func(*Host) (*state.Lock, error){
+		"it closes device nodes":       func(n *Host) (*state.Lock, error) { return state.LockFile(t.Context(), n.State.AccessLock()) },
+		"an earlier run's epilog runs": func(n *Host) (*state.Lock, error) { return state.TryLockJob(n.State.Locks(), nextJob) },
+		"it claims":                    func(n *Host) (*state.Lock, error) { return state.LockFile(t.Context(), n.State.NodeLock()) },
 	} {
 		t.Run(where, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)
@@ -397,7 +396,7 @@ func TestAJobWhoseEarlierRunsHCADoesNotComeHomeIsRefusedAndNeitherProgramFails(t
 	}
 	l.Close()
 	n.update(t, func(now *table.Table) { now.Claims = []table.Claim{claim} })
-	moves, err := lock.HCA(t.Context(), n.State.Locks(), leasetest.A)
+	moves, err := state.LockHCA(t.Context(), n.State.Locks(), leasetest.A)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,6 @@ import (
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/runs"
 )
 
@@ -114,7 +113,7 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 
 // oneAtATime has one setup at a time change the node.
 func oneAtATime(c *urfave.Context, f func() error) error {
-	held, err := lock.At(c.Context, "/run/gresnet-setup.lock")
+	held, err := state.LockFile(c.Context, "/run/gresnet-setup.lock")
 	if err != nil {
 		return fmt.Errorf("lock setup: %w", err)
 	}

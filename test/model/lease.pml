@@ -191,8 +191,8 @@ proctype Program(byte role; byte j; byte r; byte wants)
 
 	/* func: lib/lease underLock
 	 * func: lib/lease Host.leaseToCleanUp
-	 * func: lib/state/lock Job
-	 * func: lib/state/lock TryJob */
+	 * func: lib/state LockJob
+	 * func: lib/state TryLockJob */
 start:
 #ifndef WITHOUT_JOB_LOCK
 	if
@@ -290,7 +290,7 @@ release:
 	};
 	/* func: lib/lease Lease.giveUp
 	 * func: lib/lease isHome
-	 * func: lib/state/lock Held */
+	 * func: lib/state IsMoving */
 giveUp:
 	atomic {
 		h = seenClaim - 1;
@@ -451,7 +451,7 @@ rollback:
 	/* func: lib/lease Lease.bringHome
 	 * func: lib/lease/step StartUndos
 	 * func: lib/lease/step RDMA.Lock
-	 * func: lib/state/lock HCA */
+	 * func: lib/state LockHCA */
 	do
 	:: h < HCAS && !noted(h) -> h++
 	:: h < HCAS && noted(h) ->

@@ -18,7 +18,6 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 )
 
 // counts wants lines on a page.
@@ -112,7 +111,7 @@ func TestMetricsAreWrittenAfterARun(t *testing.T) {
 
 func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 	n, events := nowhere(t)
-	held, err := lock.At(context.Background(), n.State.MetricsLock())
+	held, err := state.LockFile(context.Background(), n.State.MetricsLock())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
+	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 )
 
@@ -144,7 +144,7 @@ func recorded(n *host.Host) (table.Table, error) {
 
 // hcaStatus says who has an HCA, or each of its slots.
 func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list []report.HCA) {
-	moving := lock.Held(n.State.Locks(), h.ID)
+	moving := state.IsMoving(n.State.Locks(), h.ID)
 	for _, e := range m {
 		if e.Drift == nil && e.HCA.ID.Whole() == h.ID {
 			part := report.Known(e.HCA)

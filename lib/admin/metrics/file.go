@@ -13,7 +13,6 @@ import (
 
 	"gresnet/lib/base/hint"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 )
 
 // File is where node_exporter reads, and the lock of those who write there.
@@ -83,7 +82,7 @@ func (f File) collect(page *Page) (paid []string, err error) {
 // Update adds to the page what is owed, changes it under the lock, and replaces the file. A file
 // that cannot be read is replaced by one that starts again: restarted says why.
 func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, err error) {
-	held, err := lock.At(ctx, f.Lock)
+	held, err := state.LockFile(ctx, f.Lock)
 	if err != nil {
 		return nil, err
 	}

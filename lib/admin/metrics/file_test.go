@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gresnet/lib/admin/metrics"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 )
 
 func fileIn(dir string) metrics.File {
@@ -111,7 +111,7 @@ func TestWhatAKilledWriterLeftIsInNobodysWay(t *testing.T) {
 
 func TestALockThatIsHeldIsWaitedForAsLongAsTheContextSays(t *testing.T) {
 	f := fileIn(t.TempDir())
-	held, err := lock.At(context.Background(), f.Lock)
+	held, err := state.LockFile(context.Background(), f.Lock)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
+	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 )
 
@@ -234,7 +234,7 @@ func (l *look) readAll() (failed error) {
 	until := time.Now().Add(poll.Counters)
 	for i, a := range all {
 		switch err := a.begin(l.node.State.Locks()); {
-		case errors.Is(err, lock.ErrHeld):
+		case errors.Is(err, state.ErrHeld):
 			unread[i] = true
 		case err != nil:
 			unread[i] = true
@@ -256,7 +256,7 @@ func (l *look) readAll() (failed error) {
 
 // begin has a process of its own read the HCA's counters.
 func (a *asked) begin(locks string) error {
-	held, err := lock.TryLook(locks, a.id)
+	held, err := state.TryLockLook(locks, a.id)
 	if err != nil {
 		return err
 	}

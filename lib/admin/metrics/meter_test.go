@@ -20,7 +20,6 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 	"gresnet/test/await"
 	"gresnet/test/netnstest"
@@ -234,7 +233,7 @@ func TestWhoeverReadsHoldsTheLockOfLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck := device(t, "stuck", "")
-	held, err := lock.TryLook(n.State.Locks(), stuck.id)
+	held, err := state.TryLockLook(n.State.Locks(), stuck.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +242,7 @@ func TestWhoeverReadsHoldsTheLockOfLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	held.Close()
-	if _, err := lock.TryLook(n.State.Locks(), stuck.id); !errors.Is(err, lock.ErrHeld) {
+	if _, err := state.TryLockLook(n.State.Locks(), stuck.id); !errors.Is(err, state.ErrHeld) {
 		t.Errorf("a second look: %v", err)
 	}
 	if _, err := reading.End(time.Now()); err == nil {
@@ -253,10 +252,10 @@ func TestWhoeverReadsHoldsTheLockOfLooks(t *testing.T) {
 }
 
 // free takes the lock of looks at an HCA when a process that was killed has ended.
-func free(t *testing.T, n *host.Host, id node.ID) *lock.File {
+func free(t *testing.T, n *host.Host, id node.ID) *state.Lock {
 	t.Helper()
 	for end := time.Now().Add(await.Most(t)); ; time.Sleep(time.Millisecond) {
-		held, err := lock.TryLook(n.State.Locks(), id)
+		held, err := state.TryLockLook(n.State.Locks(), id)
 		if err == nil {
 			return held
 		}

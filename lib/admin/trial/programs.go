@@ -20,7 +20,6 @@ import (
 	"gresnet/lib/base/hint"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 )
 
 // theJob is the job for which gresnet try takes HCAs. Slurm never has it: a job's number within its cluster
@@ -44,8 +43,8 @@ func (t *Trial) begin() (end func() error, err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	held, err := lock.TryJob(folder, theJob)
-	if errors.Is(err, lock.ErrHeld) {
+	held, err := state.TryLockJob(folder, theJob)
+	if errors.Is(err, state.ErrHeld) {
 		return nil, hint.With(errors.New("another gresnet try runs"), "GN630 wait until it has ended: fuser -v "+folder+"/*")
 	}
 	if err != nil {

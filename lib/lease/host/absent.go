@@ -7,7 +7,7 @@ import (
 
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 )
 
@@ -15,7 +15,7 @@ import (
 // table numbered it. It is empty if nothing is missing. If the node has lost the HCA, the error is
 // world.ErrGone.
 func (l *Look) Absent(t *table.Table, id node.ID) (string, error) {
-	if lock.Held(l.Host.State.Locks(), id) {
+	if state.IsMoving(l.Host.State.Locks(), id) {
 		return "a move of it has not ended", nil
 	}
 	v, err := scan.Open(l.Host.Sys, scan.NewKnown())

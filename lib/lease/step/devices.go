@@ -19,7 +19,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 )
 
 // Devices makes the lease's own /dev/infiniband: the uverbs devices of its HCAs and what else the
@@ -111,7 +110,7 @@ func (s *Devices) findNodes(v *scan.View) (nodes []deviceNode, err error) {
 // a prolog that has the lock finds a node in another lease, that lease has the guard that it gets.
 func (s *Devices) makeNodes(w *world.World, nodes []deviceNode) error {
 	if s.Guard != "" {
-		held, err := lock.At(w.Context, guardLock(w))
+		held, err := state.LockFile(w.Context, guardLock(w))
 		if err != nil {
 			return err
 		}
@@ -261,7 +260,7 @@ func otherJobWith(w *world.World, d bpf.Device) (job string, err error) {
 
 // Unguard ends the guard for a job, whoever began it and whatever the site wants by now.
 func Unguard(w *world.World, job uint32) error {
-	held, err := lock.At(w.Context, guardLock(w))
+	held, err := state.LockFile(w.Context, guardLock(w))
 	if err != nil {
 		return err
 	}

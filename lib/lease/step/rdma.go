@@ -15,7 +15,7 @@ import (
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 )
 
 // RDMA moves an RDMA device into the job; exclusive mode only.
@@ -45,7 +45,7 @@ func StartMoves(w *world.World, list []*RDMA) (waits []func() error, of *RDMA, e
 	if err != nil {
 		return nil, list[0], err
 	}
-	c, err := lockAll(list, func(s *RDMA) (*lock.File, error) { of = s; return s.Lock(w) })
+	c, err := lockAll(list, func(s *RDMA) (*state.Lock, error) { of = s; return s.Lock(w) })
 	defer c.letGo()
 	if err != nil {
 		return nil, of, err
@@ -76,13 +76,13 @@ func StartMoves(w *world.World, list []*RDMA) (waits []func() error, of *RDMA, e
 
 // convoy is RDMA devices that one process moves, one after the other.
 type convoy struct {
-	held  []*lock.File
+	held  []*state.Lock
 	moves []scan.Move
 	next  func(deadline time.Time) error
 }
 
 // lockAll takes the locks of devices, up to the first that it does not get.
-func lockAll(list []*RDMA, take func(*RDMA) (*lock.File, error)) (c *convoy, err error) {
+func lockAll(list []*RDMA, take func(*RDMA) (*state.Lock, error)) (c *convoy, err error) {
 	c = new(convoy)
 	for _, s := range list {
 		held, err := take(s)
@@ -117,7 +117,7 @@ func (c *convoy) letGo() {
 // in this order: of as many as it finds in the job. If it does not find the first, that is one that begins
 // when somebody waits for it.
 func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
-	c, _ := lockAll(list, func(s *RDMA) (*lock.File, error) { return s.lockUntil(w, time.Now()) })
+	c, _ := lockAll(list, func(s *RDMA) (*state.Lock, error) { return s.lockUntil(w, time.Now()) })
 	defer c.letGo()
 	err := w.InJob(func(v *scan.View) error {
 		for i := range c.moves {
@@ -195,7 +195,7 @@ func (s *RDMA) Verify(w *world.World) error {
 }
 
 // search looks for the device again and again, and brings it home.
-func (s *RDMA) search(w *world.World, held *lock.File) error {
+func (s *RDMA) search(w *world.World, held *state.Lock) error {
 	lost := func() (bool, error) { return w.HasLost(s.ID) }
 	return w.Await(lost, scan.ErrNotFound, func() error {
 		err := s.look(w, (*scan.View).Find, w.InJobWithSysfs, held)
@@ -207,7 +207,7 @@ func (s *RDMA) search(w *world.World, held *lock.File) error {
 }
 
 // look looks for the device in the job and at home, and brings it home.
-func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) error {
+func (s *RDMA) look(w *world.World, find finder, inJob around, held *state.Lock) error {
 	err := s.fetch(w, find, inJob, held)
 	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, world.ErrNoNamespace) || errors.Is(err, scan.ErrShared) {
 		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, find) })
@@ -217,7 +217,7 @@ func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) 
 
 // fetch brings the device home from where it finds it. If another device has its name
 // meanwhile, it comes under a free one, and the error says so.
-func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File) error {
+func (s *RDMA) fetch(w *world.World, find finder, there around, held *state.Lock) error {
 	name, err := s.move(w, find, there, held, false)
 	if errors.Is(err, rdma.ErrNameTaken) {
 		name, err = s.move(w, find, there, held, true)
@@ -229,7 +229,7 @@ func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File)
 }
 
 // move moves the device home, under its present name or a free one, and returns that name.
-func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, free bool) (name string, err error) {
+func (s *RDMA) move(w *world.World, find finder, there around, held *state.Lock, free bool) (name string, err error) {
 	err = there(func(v *scan.View) error {
 		d, users, err := s.seek(w, v, find)
 		if err != nil {
@@ -285,14 +285,14 @@ type (
 
 // lock takes the lock of the HCA's moves. While an earlier move still holds it, the device is not
 // where it seems to be.
-func (s *RDMA) Lock(w *world.World) (*lock.File, error) {
+func (s *RDMA) Lock(w *world.World) (*state.Lock, error) {
 	return s.lockUntil(w, time.Now().Add(poll.EarlierMove))
 }
 
-func (s *RDMA) lockUntil(w *world.World, end time.Time) (*lock.File, error) {
+func (s *RDMA) lockUntil(w *world.World, end time.Time) (*state.Lock, error) {
 	ctx, cancel := context.WithDeadline(w.Context, end)
 	defer cancel()
-	held, err := lock.HCA(ctx, w.Locks, s.ID)
+	held, err := state.LockHCA(ctx, w.Locks, s.ID)
 	if err != nil {
 		err = fmt.Errorf("move RDMA device %s: an earlier move of it has not ended: %w", s.Name, err)
 		return nil, hint.With(err, "GN255 if it never ends, something in the kernel does not let go of the device: the node needs a reboot")

@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 	"gresnet/test/netnstest"
 )
 
@@ -31,7 +30,7 @@ func TestOfMovesThatDoNotBeginTheErrorIsTheDevicesWhoseEarlierMoveHasNotEnded(t 
 			t.Fatal(err)
 		}
 		w := &world.World{Given: world.Given{Root: root, Sys: fstest.MapFS{}, Dir: dir, Locks: locks, Budget: poll.Budget{Context: ctx}}}
-		busy, err := lock.HCA(t.Context(), locks, held.ID)
+		busy, err := state.LockHCA(t.Context(), locks, held.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,6 @@ import (
 	"gresnet/lib/base/hint"
 	"gresnet/lib/base/poll"
 	"gresnet/lib/state"
-	"gresnet/lib/state/lock"
 )
 
 // Folder is a state directory, with the node lock in it.
@@ -150,14 +149,14 @@ type Change struct {
 	Unlisted error
 
 	folder Folder
-	lock   *lock.File
+	lock   *state.Lock
 	before map[string]Entry
 }
 
 // Begin takes the node lock and reads the table. Close releases the lock. Without Commit the
 // table stays as it was.
 func (f Folder) Begin(ctx context.Context) (*Change, error) {
-	held, err := lock.At(ctx, state.Dir(f).NodeLock())
+	held, err := state.LockFile(ctx, state.Dir(f).NodeLock())
 	if err != nil {
 		return nil, err
 	}

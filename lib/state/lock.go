@@ -1,5 +1,4 @@
-// Package lock locks files, so that prologs and epilogs of one node keep apart.
-package lock
+package state
 
 import (
 	"context"
@@ -15,14 +14,14 @@ import (
 	"gresnet/lib/base/node"
 )
 
-// File is a held lock. The kernel releases it when its holder dies.
-type File struct {
+// Lock is a held lock. The kernel releases it when its holder dies.
+type Lock struct {
 	*os.File
 }
 
-// Job takes a job's lock in dir. Only its holder may touch the job's lease. Job waits for
+// LockJob takes a job's lock in dir. Only its holder may touch the job's lease. LockJob waits for
 // another holder until the context ends.
-func Job(ctx context.Context, dir string, id uint32) (*File, error) {
+func LockJob(ctx context.Context, dir string, id uint32) (*Lock, error) {
 	path := filepath.Join(dir, fmt.Sprintf("job-%d", id))
 	for {
 		f, err := take(ctx, path)
@@ -41,9 +40,9 @@ func Job(ctx context.Context, dir string, id uint32) (*File, error) {
 // ErrHeld means that another process holds the lock, and that the caller does not wait.
 var ErrHeld = errors.New("another process holds the lock")
 
-// TryJob takes a job's lock if nobody holds it. Otherwise it returns ErrHeld.
-func TryJob(dir string, id uint32) (*File, error) {
-	f, err := Job(over(), dir, id)
+// TryLockJob takes a job's lock if nobody holds it. Otherwise it returns ErrHeld.
+func TryLockJob(dir string, id uint32) (*Lock, error) {
+	f, err := LockJob(over(), dir, id)
 	if errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("lock job %d: %w", id, ErrHeld)
 	}
@@ -57,10 +56,10 @@ func over() context.Context {
 	return ctx
 }
 
-// TryLook takes the lock of looks at what an HCA counts, in dir, if nobody holds it. Otherwise it returns
+// TryLockLook takes the lock of looks at what an HCA counts, in dir, if nobody holds it. Otherwise it returns
 // ErrHeld: an earlier look has been left behind and stands still in the kernel. No prolog and no epilog
 // wants this lock.
-func TryLook(dir string, id node.ID) (*File, error) {
+func TryLockLook(dir string, id node.ID) (*Lock, error) {
 	f, err := take(over(), filepath.Join(dir, "look-"+fileName(id)))
 	if errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("look at HCA %s: %w", id, ErrHeld)
@@ -68,12 +67,12 @@ func TryLook(dir string, id node.ID) (*File, error) {
 	return f, err
 }
 
-// At locks a file that serves no other purpose and is never removed.
-func At(ctx context.Context, path string) (*File, error) { return take(ctx, path) }
+// LockFile locks a file that serves no other purpose and is never removed.
+func LockFile(ctx context.Context, path string) (*Lock, error) { return take(ctx, path) }
 
-// HCA takes the lock of an HCA's moves in dir. An abandoned move, which may still land at any
+// LockHCA takes the lock of an HCA's moves in dir. An abandoned move, which may still land at any
 // time, keeps holding it.
-func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
+func LockHCA(ctx context.Context, dir string, id node.ID) (*Lock, error) {
 	f, err := take(ctx, hcaFile(dir, id))
 	if err != nil {
 		return nil, fmt.Errorf("lock HCA %s: %w", id, err)
@@ -82,13 +81,13 @@ func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
 }
 
 // LetGo releases a lock that another process is to take by the same open file.
-func (f *File) LetGo() error { return flock(f.File, unix.LOCK_UN) }
+func (f *Lock) LetGo() error { return flock(f.File, unix.LOCK_UN) }
 
-// Held tells whether a move of an HCA has not ended, and so holds its lock.
-func Held(dir string, id node.ID) bool { return IsHeld(hcaFile(dir, id)) }
+// IsMoving tells whether a move of an HCA has not ended, and so holds its lock.
+func IsMoving(dir string, id node.ID) bool { return IsLocked(hcaFile(dir, id)) }
 
-// IsHeld tells whether somebody holds the lock of a file. Without permission to look nobody does.
-func IsHeld(path string) bool {
+// IsLocked tells whether somebody holds the lock of a file. Without permission to look nobody does.
+func IsLocked(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false // nobody ever took it, or we have no permission
@@ -104,7 +103,7 @@ func hcaFile(dir string, id node.ID) string {
 func fileName(id node.ID) string { return strings.ReplaceAll(id.String(), "/", "_") }
 
 // Remove releases a job's lock and removes its file, when the job has no lease any more.
-func (f *File) Remove() error {
+func (f *Lock) Remove() error {
 	return hint.Join(os.Remove(f.Name()), f.Close())
 }
 
@@ -120,7 +119,7 @@ func current(f *os.File, path string) bool {
 // take opens and flocks a file. Waiters sleep in the kernel, which wakes them when the lock is
 // free: dozens of polling waiters would take the processor from the holder, and a waiter that
 // polls seldom would never find the lock free.
-func take(ctx context.Context, path string) (*File, error) {
+func take(ctx context.Context, path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
@@ -133,12 +132,12 @@ func take(ctx context.Context, path string) (*File, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return &File{f}, nil
+	return &Lock{f}, nil
 }
 
 // await waits for a lock until the context ends. flock has no time limit: a thread that waits in
 // vain ends with the process.
-func await(ctx context.Context, f *os.File) (*File, error) {
+func await(ctx context.Context, f *os.File) (*Lock, error) {
 	if ctx.Err() != nil {
 		f.Close()
 		return nil, held(ctx, f)
@@ -151,7 +150,7 @@ func await(ctx context.Context, f *os.File) (*File, error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		return &File{f}, nil
+		return &Lock{f}, nil
 	case <-ctx.Done():
 		go func() {
 			<-locked

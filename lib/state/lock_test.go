@@ -1,4 +1,4 @@
-package lock_test
+package state_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/state/lock"
+	"gresnet/lib/state"
 	"gresnet/test/await"
 )
 
@@ -27,7 +27,7 @@ func TestOneHolderOfAJobsLockAtATimeThoughEachRemovesIt(t *testing.T) {
 	for range 32 {
 		wg.Go(func() {
 			for range 20 {
-				f, err := lock.Job(t.Context(), dir, 4711)
+				f, err := state.LockJob(t.Context(), dir, 4711)
 				if err != nil {
 					t.Error(err)
 					return
@@ -51,14 +51,14 @@ func TestOneHolderOfAJobsLockAtATimeThoughEachRemovesIt(t *testing.T) {
 
 func TestALockThatIsHeldIsWaitedForUntilTheContextEnds(t *testing.T) {
 	dir := t.TempDir()
-	held, err := lock.Job(t.Context(), dir, 7)
+	held, err := state.LockJob(t.Context(), dir, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = lock.Job(ctx, dir, 7)
+	_, err = state.LockJob(ctx, dir, 7)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "lock job 7") {
 		t.Errorf("second holder: %v", err)
 	}
@@ -68,18 +68,18 @@ func TestALockThatIsHeldIsWaitedForUntilTheContextEnds(t *testing.T) {
 func TestWhoWaitedInVainDoesNotKeepTheLockFromTheNext(t *testing.T) {
 	dir := t.TempDir()
 	for range 50 {
-		held, err := lock.Job(t.Context(), dir, 7)
+		held, err := state.LockJob(t.Context(), dir, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if _, err := lock.Job(ctx, dir, 7); err == nil {
+		if _, err := state.LockJob(ctx, dir, 7); err == nil {
 			t.Fatal("two have the lock")
 		}
 		cancel()
 		held.Close()
 		ctx, cancel = context.WithTimeout(t.Context(), await.Most(t))
-		next, err := lock.Job(ctx, dir, 7)
+		next, err := state.LockJob(ctx, dir, 7)
 		cancel()
 		if err != nil {
 			t.Fatalf("the next one: %v", err)
