@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Device is one device of a GRES as gres.conf has it. File is empty where
@@ -90,11 +90,11 @@ func (l Line) gres() string {
 	return l.Get("name")
 }
 
-// record returns what a line has, if it is about the node.
-func (l Line) record(node string) (r record, is bool, err error) {
+// record returns what a line has, if it is about the host.
+func (l Line) record(host string) (r record, is bool, err error) {
 	if l.Keys[0].Key == "nodename" {
 		list, err := ParseHostlist(l.Keys[0].Value)
-		if err != nil || !list.Contains(node) {
+		if err != nil || !list.Contains(host) {
 			return r, false, err
 		}
 	}
@@ -109,7 +109,7 @@ func (l Line) record(node string) (r record, is bool, err error) {
 	}
 	if text := l.Get("count"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > indices.Max {
+		if err != nil || n < 0 || n > node.MaxIndex {
 			return r, false, fmt.Errorf("%q is no count", text)
 		}
 		if len(files) > 0 && n != count {
@@ -138,7 +138,7 @@ func (l Line) files() (names []string, multiple bool, err error) {
 	}
 	hosts, err := ParseHostlist(cmp.Or(list, all))
 	if err == nil {
-		names, err = hosts.Names(indices.Max + 1)
+		names, err = hosts.Names(node.MaxIndex + 1)
 	}
 	if err == nil && all != "" && len(names) < 2 {
 		err = errors.New("MultipleFiles has one file")

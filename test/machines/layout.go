@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 )
 
@@ -158,7 +157,7 @@ func (m *Layout) read(line string, number int) (err error) {
 	case words[0] == "numa" && len(words) > 2:
 		return m.distances(words[1], words[2:])
 	case words[0] == "job" && len(words) > 1:
-		gpus, err := indices.Parse(words[1])
+		gpus, err := node.ParseIndices(words[1])
 		m.Jobs = append(m.Jobs, Job{gpus, words[2:]})
 		return err
 	case strings.HasPrefix(kind, "gpu") && len(words) == 3:
@@ -291,12 +290,12 @@ func (m Layout) check() error {
 	for _, j := range m.Jobs {
 		for _, g := range j.GPUs {
 			if g >= len(m.GPUs) {
-				return fmt.Errorf("job %s has GPU %d, and there are %d", indices.Format(j.GPUs), g, len(m.GPUs))
+				return fmt.Errorf("job %s has GPU %d, and there are %d", node.FormatIndices(j.GPUs), g, len(m.GPUs))
 			}
 		}
 		for _, h := range j.HCAs {
 			if !seen["hca:"+h] {
-				return fmt.Errorf("job %s gets %s, which is not there", indices.Format(j.GPUs), h)
+				return fmt.Errorf("job %s gets %s, which is not there", node.FormatIndices(j.GPUs), h)
 			}
 		}
 	}

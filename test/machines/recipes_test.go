@@ -18,7 +18,6 @@ import (
 
 	"gresnet/lib/admin/setup"
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
@@ -211,7 +210,7 @@ func (s site) holdAgainst(t *testing.T, row [3]string) {
 				gpus[k] = first + k
 			}
 			if got := s.gets(t, gpus); len(got) != want {
-				t.Errorf("%s: GPUs %s: the table says %d HCAs, the job gets %q", s.Name, indices.Format(gpus), want, got)
+				t.Errorf("%s: GPUs %s: the table says %d HCAs, the job gets %q", s.Name, node.FormatIndices(gpus), want, got)
 			}
 		}
 	}
@@ -264,7 +263,7 @@ func TestEachRecipeIsUnderstoodAndGivesJobsWhatThePageSays(t *testing.T) {
 			for _, j := range m.Jobs {
 				want := slices.Sorted(slices.Values(j.HCAs))
 				if got := s.gets(t, j.GPUs); !slices.Equal(got, want) {
-					t.Errorf("GPUs %s: got %q, want %q", indices.Format(j.GPUs), got, want)
+					t.Errorf("GPUs %s: got %q, want %q", node.FormatIndices(j.GPUs), got, want)
 				}
 			}
 			for title, row := range rows {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
 )
@@ -63,5 +63,5 @@ func lacking(ports string, list []int) string {
 			lacks = append(lacks, port)
 		}
 	}
-	return indices.Format(lacks)
+	return node.FormatIndices(lacks)
 }

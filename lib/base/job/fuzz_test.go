@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"testing"
 
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 )
 
 func FuzzEnv(f *testing.F) {
@@ -33,14 +33,14 @@ func FuzzEnv(f *testing.F) {
 			t.Errorf("SLURM_JOB_GPUS %q is %d indices: %v", gpus, len(j.GPUs), j.GPUs)
 		}
 		for i, g := range j.GPUs {
-			if g < 0 || g > indices.Max || i > 0 && g == j.GPUs[i-1] {
+			if g < 0 || g > node.MaxIndex || i > 0 && g == j.GPUs[i-1] {
 				t.Errorf("SLURM_JOB_GPUS %q is %v", gpus, j.GPUs)
 			}
 		}
 		if len(j.GPUs) > 0 {
-			again, err := indices.Parse(indices.Format(j.GPUs))
+			again, err := node.ParseIndices(node.FormatIndices(j.GPUs))
 			if err != nil || !slices.Equal(again, j.GPUs) {
-				t.Errorf("%v prints %q, which parses as %v, %v", j.GPUs, indices.Format(j.GPUs), again, err)
+				t.Errorf("%v prints %q, which parses as %v, %v", j.GPUs, node.FormatIndices(j.GPUs), again, err)
 			}
 		}
 		ended, err := job.Ended(getenv)

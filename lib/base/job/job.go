@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // maxID is Slurm's largest number for an id: MAX_FED_JOB_ID of slurm.h. What is
@@ -78,7 +78,7 @@ func FromEnv(getenv func(string) string) (Job, error) {
 		}
 	}
 	if text := getenv("SLURM_JOB_GPUS"); text != "" {
-		if j.GPUs, err = indices.Parse(text); err != nil {
+		if j.GPUs, err = node.ParseIndices(text); err != nil {
 			return Job{}, variable("SLURM_JOB_GPUS", err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package node has the words for what a node has: its HCAs, what identifies
-// them and what hangs on them, and the P_Keys that divide an InfiniBand fabric. It is pure: reading a node is package scan's.
+// Package node has the words for what a node has: its HCAs, what identifies them and what hangs on them, the P_Keys that
+// divide an InfiniBand fabric, and the indices by which Slurm counts devices. It is pure: package scan reads a node.
 package node
 
 import (

@@ -9,12 +9,12 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 	"gresnet/lib/slurm"
 )
 
 // maxCount bounds what a node can have of one GRES.
-const maxCount = indices.Max + 1
+const maxCount = node.MaxIndex + 1
 
 // cutLength is the length at which Slurm cuts a list of indices, perhaps in the middle of a number. The buffer
 // has 128 bytes (tmp_str of _foreach_job_build_details). bit_fmt ends the text with a zero and removes the last
@@ -125,7 +125,7 @@ func parseIndexed(w Want, fields []string, text string) (Want, error) {
 		return Want{}, err
 	}
 	if text != "" {
-		if w.Indices, err = indices.Parse(text); err != nil {
+		if w.Indices, err = node.ParseIndices(text); err != nil {
 			return Want{}, err
 		}
 	}

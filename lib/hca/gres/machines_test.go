@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gpu"
 	"gresnet/lib/hca/gres"
@@ -65,7 +64,7 @@ func TestJobsOnRealMachinesGetTheHCAsNextToTheirGPUs(t *testing.T) {
 			}
 			for _, j := range machine.Jobs {
 				if got := granted(served, j.GPUs); !slices.Equal(got, j.HCAs) {
-					t.Errorf("GPUs %s: got %q, want %q", indices.Format(j.GPUs), got, j.HCAs)
+					t.Errorf("GPUs %s: got %q, want %q", node.FormatIndices(j.GPUs), got, j.HCAs)
 				}
 			}
 		})

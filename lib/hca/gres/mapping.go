@@ -16,7 +16,6 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 )
 
@@ -330,7 +329,7 @@ func (m Mapping) String() string {
 	parts := make([]string, len(order))
 	for i, k := range order {
 		slices.Sort(numbers[k])
-		parts[i] = k.gres + " " + indices.Format(numbers[k])
+		parts[i] = k.gres + " " + node.FormatIndices(numbers[k])
 		if k.kind != "" {
 			parts[i] += " (" + k.kind + ")"
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 )
 
@@ -27,10 +26,10 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 		return m, t.have(m, gpus)
 	}
 	if t.Unknown != nil && len(gpus) > 0 {
-		return nil, &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: t.Unknown.Error(), Do: hint.Whole(t.Unknown)}
+		return nil, &Refusal{Ask: "the HCAs for GPUs " + node.FormatIndices(gpus), Why: t.Unknown.Error(), Do: hint.Whole(t.Unknown)}
 	}
 	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
-		return nil, &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: "the node has no GPU that can be found", Do: compareGPUs, cause: ErrNoGPU}
+		return nil, &Refusal{Ask: "the HCAs for GPUs " + node.FormatIndices(gpus), Why: "the node has no GPU that can be found", Do: compareGPUs, cause: ErrNoGPU}
 	}
 	if t.Unknown != nil || len(t.GPUs) == 0 {
 		return m, nil
@@ -40,7 +39,7 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	}
 	// Whom the others serve hangs on whom that one would, wherever it sat.
 	if drift := m.Drift(); drift != nil && len(gpus) > 0 {
-		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), drift)
+		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", node.FormatIndices(gpus), drift)
 	}
 	return t.deal(m), nil
 }
@@ -58,7 +57,7 @@ func (t Topology) have(m Mapping, gpus []int) error {
 		if t.has(g) || len(t.GPUs) == 0 || t.Unknown != nil || m.Names([]int{g}) {
 			continue
 		}
-		return &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: fmt.Sprintf("there is no GPU %d, the node has %d", g, t.count()), Do: compareGPUs}
+		return &Refusal{Ask: "the HCAs for GPUs " + node.FormatIndices(gpus), Why: fmt.Sprintf("there is no GPU %d, the node has %d", g, t.count()), Do: compareGPUs}
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
@@ -204,7 +203,7 @@ func TestEachGPUIsServedByItsNearestHCA(t *testing.T) {
 			}
 			var got []string
 			for _, e := range m {
-				got = append(got, indices.Format(e.GPUs))
+				got = append(got, node.FormatIndices(e.GPUs))
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 )
@@ -56,7 +55,7 @@ func TestNICsBesideGPUsAreTheNearestFreeOnesOfTheTypesThatSlurmCounted(t *testin
 			}
 			var got []string
 			for _, w := range gres.Nearer(c.slurm, c.mapping, func(id node.ID) (gres.Holder, bool) { return gres.Holder{}, held[id] }, near) {
-				got = append(got, indices.Format(w.Indices))
+				got = append(got, node.FormatIndices(w.Indices))
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -88,7 +87,7 @@ func parsed(t *testing.T, list string) []int {
 	if list == "" {
 		return nil
 	}
-	all, err := indices.Parse(list)
+	all, err := node.ParseIndices(list)
 	if err != nil {
 		t.Fatal(err)
 	}

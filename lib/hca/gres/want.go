@@ -7,7 +7,6 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 )
 
@@ -29,7 +28,7 @@ func (w Want) String() string {
 		s += ":" + w.Type
 	}
 	if len(w.Indices) > 0 {
-		return fmt.Sprintf("%s:%d(IDX:%s)", s, len(w.Indices), indices.Format(w.Indices))
+		return fmt.Sprintf("%s:%d(IDX:%s)", s, len(w.Indices), node.FormatIndices(w.Indices))
 	}
 	return fmt.Sprintf("%s:%d", s, w.Count)
 }

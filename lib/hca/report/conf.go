@@ -9,7 +9,6 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 )
 
@@ -224,7 +223,7 @@ func (s Scan) GresConf(w io.Writer, names []string, dir string) error {
 		}
 		line += " File=" + dir + "/" + files[i] + countOnly
 		if len(nodes) > 1 && len(h.Cores) > 0 {
-			line += " Cores=" + indices.Format(h.Cores)
+			line += " Cores=" + node.FormatIndices(h.Cores)
 		}
 		if _, err := fmt.Fprintf(w, "%s # %s %s\n", line, h.Name, h.ID); err != nil {
 			return err

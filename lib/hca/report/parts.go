@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/node"
 )
 
@@ -38,7 +37,7 @@ func PrintParts(w io.Writer, hcas []HCA) {
 		if g.key == 0 {
 			name = "P_Keys of [[policy]]"
 		}
-		fmt.Fprintf(w, "%s: %s %s\n", name, g.gres, indices.Format(numbers[g]))
+		fmt.Fprintf(w, "%s: %s %s\n", name, g.gres, node.FormatIndices(numbers[g]))
 	}
 }
 

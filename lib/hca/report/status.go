@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Table prints who has which HCA, and each lease.
@@ -139,7 +139,7 @@ func grouped(names []string) []string {
 	for prefix, list := range numbers {
 		if len(list) > 1 {
 			slices.Sort(list)
-			groups[at[prefix]] = prefix + "[" + indices.Format(list) + "]"
+			groups[at[prefix]] = prefix + "[" + node.FormatIndices(list) + "]"
 		}
 	}
 	if len(groups) == 0 {

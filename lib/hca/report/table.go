@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // Table prints the inventory for a person: three tables that fit a terminal of 80
@@ -176,7 +176,7 @@ func (s Scan) distances(w io.Writer) error {
 	}
 	fmt.Fprintln(t, strings.Join(head, "\t"))
 	for _, h := range s.HCAs {
-		row := []string{h.Name, dash(indices.Format(h.Serves))}
+		row := []string{h.Name, dash(node.FormatIndices(h.Serves))}
 		for _, level := range h.Distance {
 			row = append(row, short(level))
 		}

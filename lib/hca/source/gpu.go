@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 )
 
@@ -43,14 +43,14 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 			a.grant(e, config.GPU, false)
 		case s.partial == config.PartialFirst:
 			a.grant(e, config.GPU, true)
-			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, indices.Format(e.GPUs), indices.Format(has))
+			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, node.FormatIndices(e.GPUs), node.FormatIndices(has))
 		default:
-			a.note("%s is not granted: it serves GPUs %s, of which the job has %s", e, indices.Format(e.GPUs), indices.Format(has))
+			a.note("%s is not granted: it serves GPUs %s, of which the job has %s", e, node.FormatIndices(e.GPUs), node.FormatIndices(has))
 			a.less = append(a.less, a.notes[len(a.notes)-1])
 		}
 	}
 	if len(a.wants) == 0 {
-		a.note("no HCA is granted for GPUs %s", indices.Format(j.GPUs))
+		a.note("no HCA is granted for GPUs %s", node.FormatIndices(j.GPUs))
 	}
 	return a, nil
 }

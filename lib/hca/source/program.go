@@ -10,8 +10,8 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/program"
 )
@@ -109,7 +109,7 @@ func Environment(j job.Job) []string {
 		{"SLURM_JOB_ACCOUNT", j.Account},
 		{"SLURM_JOB_QOS", j.QOS},
 		{"SLURM_JOB_RESERVATION", j.Reservation},
-		{"SLURM_JOB_GPUS", indices.Format(j.GPUs)},
+		{"SLURM_JOB_GPUS", node.FormatIndices(j.GPUs)},
 		{"SLURMD_NODENAME", j.Node},
 		{"SLURM_CONF", j.Conf},
 	} {

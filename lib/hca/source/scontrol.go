@@ -13,8 +13,8 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/hint"
-	"gresnet/lib/base/indices"
 	"gresnet/lib/base/job"
+	"gresnet/lib/base/node"
 	"gresnet/lib/base/poll"
 	"gresnet/lib/base/trust"
 	"gresnet/lib/hca/gres"
@@ -103,12 +103,12 @@ func (a allocation) place(wants []gres.Want, all bool, threads func() (int, erro
 // from n times its threads on (Slurm src/scontrol/info_job.c:_sprint_job_info).
 func (a allocation) coreList(threads func() (int, error)) ([]int, error) {
 	if a.cores != "" {
-		return indices.Parse(a.cores)
+		return node.ParseIndices(a.cores)
 	}
 	if a.cpus == "" {
 		return nil, nil
 	}
-	cores, err := indices.Parse(a.cpus)
+	cores, err := node.ParseIndices(a.cpus)
 	if err != nil {
 		return nil, err
 	}

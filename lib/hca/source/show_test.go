@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
 	"gresnet/test/sitetest"
@@ -82,11 +82,11 @@ func TestAListOfIndicesThatSlurmMayHaveCutIsNoFaultOfTheNodes(t *testing.T) {
 	for step := 2; step < 12; step++ {
 		for first := 0; first < 1200; first += 101 {
 			var list []int
-			for i := first; len(indices.Format(list)) < 200; i += step {
+			for i := first; len(node.FormatIndices(list)) < 200; i += step {
 				list = append(list, i)
 			}
 			for count := 1; count <= len(list); count++ {
-				text := indices.Format(list[:count]) + ","
+				text := node.FormatIndices(list[:count]) + ","
 				text = text[:min(len(text), 127)-1]
 				wants, err := gres.ParseDetail(fmt.Sprintf("nic:%d(IDX:%s)", count, text), []string{"nic"})
 				var refusal *gres.Refusal

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 // CPUs returns how many CPUs the node has online.
@@ -112,7 +112,7 @@ func cpuList(text string) ([]int, error) {
 	if text == "" {
 		return nil, nil
 	}
-	ranges, err := indices.ParseRanges(text)
+	ranges, err := node.ParseRanges(text)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no list of CPUs: %w", text, err)
 	}

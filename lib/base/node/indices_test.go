@@ -1,20 +1,20 @@
-package indices_test
+package node_test
 
 import (
 	"slices"
 	"testing"
 
-	"gresnet/lib/base/indices"
+	"gresnet/lib/base/node"
 )
 
 func TestRangesKeepTheirOrder(t *testing.T) {
-	got, err := indices.ParseRanges("008-010,3")
-	want := []indices.Range{{Low: 8, High: 10, Padded: true}, {Low: 3, High: 3}}
+	got, err := node.ParseRanges("008-010,3")
+	want := []node.Range{{Low: 8, High: 10, Padded: true}, {Low: 3, High: 3}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v, wanted %+v", got, err, want)
 	}
 	for _, text := range []string{"", "1,", "2-1", "-1", "+1", "1_0", "0x1", "1-2-3", "0000000001", " 1"} {
-		if got, err := indices.ParseRanges(text); err == nil {
+		if got, err := node.ParseRanges(text); err == nil {
 			t.Errorf("%q reads as %+v", text, got)
 		}
 	}
@@ -28,7 +28,7 @@ func TestIndicesComeAscendingAndOnce(t *testing.T) {
 		"7,5,4-4":   {4, 5, 7},
 		"4094-4095": {4094, 4095},
 	} {
-		got, err := indices.Parse(text)
+		got, err := node.ParseIndices(text)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("Parse(%q) is %v, %v, want %v", text, got, err, want)
 		}
@@ -46,7 +46,7 @@ func TestIndicesComeAscendingAndOnce(t *testing.T) {
 		"0-1024":      `parse indices "0-1024": more than 1024`,
 		"0-600,0-600": `parse indices "0-600,0-600": more than 1024`,
 	} {
-		_, err := indices.Parse(text)
+		_, err := node.ParseIndices(text)
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, wanted %q", err, want)
 		}
@@ -58,12 +58,12 @@ func FuzzIndices(f *testing.F) {
 	f.Add("0-3,6")
 	f.Add("7,5,4-4")
 	f.Fuzz(func(t *testing.T, text string) {
-		list, err := indices.Parse(text)
+		list, err := node.ParseIndices(text)
 		if err != nil {
 			return
 		}
-		if again, err := indices.Parse(indices.Format(list)); err != nil || !slices.Equal(again, list) {
-			t.Errorf("%q reads as %v, which is printed as %q, read as %v, %v", text, list, indices.Format(list), again, err)
+		if again, err := node.ParseIndices(node.FormatIndices(list)); err != nil || !slices.Equal(again, list) {
+			t.Errorf("%q reads as %v, which is printed as %q, read as %v, %v", text, list, node.FormatIndices(list), again, err)
 		}
 	})
 }

@@ -1,6 +1,4 @@
-// Package indices reads and prints lists of numbers as Slurm and the kernel write
-// them: "0-3,6".
-package indices
+package node
 
 import (
 	"errors"
@@ -14,8 +12,8 @@ import (
 
 // Bounds of a node's count of one GRES.
 const (
-	Max     = 4095
-	maxList = 1024
+	MaxIndex = 4095
+	maxList  = 1024
 )
 
 // maxDigits bounds the length of a number, leading zeros included.
@@ -62,8 +60,8 @@ func number(text string) (uint64, error) {
 	return n, nil
 }
 
-// Parse parses a list of GRES indices. They come ascending; none may be there twice.
-func Parse(text string) ([]int, error) {
+// ParseIndices parses a list of GRES indices. They come ascending; none may be there twice.
+func ParseIndices(text string) ([]int, error) {
 	list, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("parse indices %q: %w", hint.Clip(text), err)
@@ -81,8 +79,8 @@ func parse(text string) ([]int, error) {
 		switch {
 		case r.Padded:
 			return nil, errors.New("a number has a leading zero")
-		case r.High > Max:
-			return nil, fmt.Errorf("index %d is beyond %d", r.High, Max)
+		case r.High > MaxIndex:
+			return nil, fmt.Errorf("index %d is beyond %d", r.High, MaxIndex)
 		case len(list)+int(r.High-r.Low)+1 > maxList:
 			return nil, fmt.Errorf("more than %d", maxList)
 		}
@@ -99,8 +97,8 @@ func parse(text string) ([]int, error) {
 	return list, nil
 }
 
-// Format prints ascending indices as Parse reads them: "0-3,6".
-func Format(list []int) string {
+// FormatIndices prints ascending indices as Parse reads them: "0-3,6".
+func FormatIndices(list []int) string {
 	var b strings.Builder
 	for i := 0; i < len(list); {
 		last := i
