@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-
-	"gresnet/lib/base/document"
 )
 
 // Access is the table [access]: who may open which device nodes.
@@ -57,11 +55,11 @@ func (c Config) MovesNothing() bool {
 }
 
 // readCM reads the key rdma_cm. It returns an empty text if the key is not there, or is wrong.
-func readCM(t document.Table) string {
-	if v, _ := document.Value[any](t, "rdma_cm", ""); v == CMAuto {
+func readCM(t table) string {
+	if v, _ := valueOf[any](t, "rdma_cm", ""); v == CMAuto {
 		return CMAuto
 	}
-	if cm, there := document.Value[bool](t, "rdma_cm", `true, false or "auto"`); there {
+	if cm, there := valueOf[bool](t, "rdma_cm", `true, false or "auto"`); there {
 		return strconv.FormatBool(cm)
 	}
 	return ""
@@ -89,7 +87,7 @@ const (
 	Open   = "open"   // whoever udev and the kernel let
 )
 
-func (a *Access) read(t document.Table) {
+func (a *Access) read(t table) {
 	t.Allow(
 		// `"open"` | free HCAs' device nodes and `rdma_cm` stay as udev has them; `"closed"`: only root can
 		// open them: [see below](#on-the-node)
@@ -112,8 +110,8 @@ func (a *Access) read(t document.Table) {
 	)
 	t.Choose("host", &a.Host, Closed, Open)
 	a.CM = cmp.Or(readCM(t), a.CM)
-	a.UMAD, _ = document.Value[bool](t, "umad", "true or false")
-	a.ISSM, _ = document.Value[bool](t, "issm", "true or false")
+	a.UMAD, _ = valueOf[bool](t, "umad", "true or false")
+	a.ISSM, _ = valueOf[bool](t, "issm", "true or false")
 	t.Choose("guard", &a.Guard, GuardAuto, GuardRequired, GuardOff)
 	t.Choose("isolation", &a.Isolation, IsolateNetwork, IsolateDevices)
 }

@@ -2,8 +2,6 @@ package config
 
 import (
 	"path/filepath"
-
-	"gresnet/lib/base/document"
 )
 
 // Accounting is the table [accounting].
@@ -11,7 +9,7 @@ type Accounting struct {
 	File string // gets a line for each job, of what its HCAs carried; empty: none
 }
 
-func (a *Accounting) read(t document.Table) {
+func (a *Accounting) read(t table) {
 	t.Allow(
 		// | path of a file to which each epilog appends a line of JSON: what the job sent and received by each
 		// HCA

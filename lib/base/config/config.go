@@ -2,7 +2,7 @@
 //
 // It is strict. A key that is not known, a value that cannot be meant, a thing
 // said twice: each is an error that names the file, the line and the key
-// (package document).
+// (toml.go, table.go).
 package config
 
 import (

@@ -1,7 +1,5 @@
 package config
 
-import "gresnet/lib/base/document"
-
 // Environment is the table [environment]: what a job's programs are told.
 type Environment struct {
 	Export []string // of Variables
@@ -29,7 +27,7 @@ func Variables() []string {
 	}
 }
 
-func (e *Environment) read(t document.Table) {
+func (e *Environment) read(t table) {
 	t.Allow(
 		// `[]` | variables that the job's tasks get, out of those below, in this order
 		"export",

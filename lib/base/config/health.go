@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"gresnet/lib/base/document"
 )
 
 // What becomes of an HCA whose port comes back without its link, or with a slower one.
@@ -31,7 +29,7 @@ var linkCounters = []string{
 	"link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "local_link_integrity_errors",
 }
 
-func (h *Health) read(t document.Table) {
+func (h *Health) read(t table) {
 	t.Allow(
 		// `"warn"` | if a port is restored without the link that it had when the job got it, or with a slower
 		// one, slurmd's log has a line; `"quarantine"`: the epilog fails and no job gets the HCA; `"off"`:
@@ -64,14 +62,14 @@ func isFaultName(name string) bool {
 
 // readLimits reads a table of counters with numbers, nil if there is none. Without a list of known ones any
 // name will do that a file in sysfs may have, except those of counters that each job makes grow.
-func readLimits(t document.Table, key string, known []string) map[string]uint64 {
+func readLimits(t table, key string, known []string) map[string]uint64 {
 	of := t.Table(key)
 	if known != nil {
 		of.Allow(known...)
 	}
 	var limits map[string]uint64
 	for _, name := range of.Keys() {
-		n, there := document.Value[int64](of, name, "a number")
+		n, there := valueOf[int64](of, name, "a number")
 		switch {
 		case !isFaultName(name) || strings.HasSuffix(name, "_data") || strings.HasSuffix(name, "_packets"):
 			of.Fail(name, "GN640 ls /sys/class/infiniband/*/ports/*/*counters", "that is no counter of faults")

@@ -2,8 +2,6 @@ package config
 
 import (
 	"time"
-
-	"gresnet/lib/base/document"
 )
 
 // Whose fault it is if a program of [hooks] fails.
@@ -19,7 +17,7 @@ type Hooks struct {
 	Fault        string // FaultJob or FaultNode
 }
 
-func (h *Hooks) read(t document.Table) {
+func (h *Hooks) read(t table) {
 	t.Allow(
 		// | path of a program that runs before the lease counts
 		"ready",

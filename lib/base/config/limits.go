@@ -2,8 +2,6 @@ package config
 
 import (
 	"math"
-
-	"gresnet/lib/base/document"
 )
 
 // Limits is the table [limits]: how much of each of its HCAs a job may use, as
@@ -13,7 +11,7 @@ type Limits struct {
 	Objects int // protection domains, memory regions, queues and the like
 }
 
-func (l *Limits) read(t document.Table) {
+func (l *Limits) read(t table) {
 	t.Allow(
 		// no limit | open contexts for each of its HCAs, of all its processes together; 1 to 2147483647
 		"hca_handle",
@@ -27,8 +25,8 @@ func (l *Limits) read(t document.Table) {
 
 // readLimit reads a number that the kernel takes (kernel/cgroup/rdma.c:parse_resource),
 // 0 if the key is not there.
-func readLimit(t document.Table, key string) int {
-	n, there := document.Value[int64](t, key, "a number")
+func readLimit(t table, key string) int {
+	n, there := valueOf[int64](t, key, "a number")
 	if there && (n < 1 || n > math.MaxInt32) {
 		t.Fail(key, "GN147 leave the key out for no limit", "%d is not from 1 to %d", n, math.MaxInt32)
 		return 0

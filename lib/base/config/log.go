@@ -1,7 +1,5 @@
 package config
 
-import "gresnet/lib/base/document"
-
 // How much goes into the systemd journal.
 const (
 	LogWarnings = "warning" // what went wrong
@@ -14,7 +12,7 @@ type Log struct {
 	Level string // LogWarnings, LogEvents or LogSteps
 }
 
-func (l *Log) read(t document.Table) {
+func (l *Log) read(t table) {
 	t.Allow(
 		// `"info"` | each step; `"notice"`: leases and HCAs, without the steps; `"warning"`: warnings and
 		// errors

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gresnet/lib/base/document"
 	"gresnet/lib/base/node"
 )
 
@@ -53,7 +52,7 @@ func parseMatch(text string) (Match, error) {
 }
 
 func badMatch(text string) error {
-	return document.Fault(
+	return fault(
 		fmt.Sprintf("%q names no HCA", text),
 		`GN148 write it like "pci=0000:3b:00.0", "guid=0002:c903:00ab:cdef" or "rdma=mlx5_0"`,
 	)

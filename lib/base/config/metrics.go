@@ -2,8 +2,6 @@ package config
 
 import (
 	"path/filepath"
-
-	"gresnet/lib/base/document"
 )
 
 // Metrics is the table [metrics].
@@ -11,7 +9,7 @@ type Metrics struct {
 	File string // for node_exporter's textfile collector; empty: nothing is counted
 }
 
-func (m *Metrics) read(t document.Table) {
+func (m *Metrics) read(t table) {
 	t.Allow(
 		// | path of a file that ends in `.prom`, in the folder of node_exporter's
 		// `--collector.textfile.directory`; without it gresnet counts nothing

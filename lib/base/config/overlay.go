@@ -3,8 +3,6 @@ package config
 import (
 	"slices"
 	"strings"
-
-	"gresnet/lib/base/document"
 )
 
 // Overlay is the table [overlay]: the network of a job's own between its nodes.
@@ -43,7 +41,7 @@ var defaultOverlay = Overlay{
 	Kind: OverlayVXLAN, Port: 489, Services: []int{6817, 6818},
 }
 
-func (o *Overlay) read(t document.Table) {
+func (o *Overlay) read(t table) {
 	t.Allow(
 		// `"vxlan"` | each job has a network of its own between its nodes; `"none"`: it has none
 		"kind",
@@ -61,7 +59,7 @@ func (o *Overlay) read(t document.Table) {
 		"services",
 	)
 	t.Choose("kind", &o.Kind, OverlayNone, OverlayVXLAN)
-	if n, there := document.Value[int64](t, "port", "a number"); there {
+	if n, there := valueOf[int64](t, "port", "a number"); there {
 		o.Port = int(n)
 		if n < 1 || n > 1023 {
 			t.Fail("port", "GN150 take one that root alone can bind: a user who has it would keep jobs from their networks", "%d is not from 1 to 1023", n)
@@ -80,8 +78,8 @@ func (o *Overlay) read(t document.Table) {
 }
 
 // readPorts returns a list of TCP ports, which may be empty.
-func readPorts(t document.Table, key string) (ports []int, there bool) {
-	list, there := document.Value[[]any](t, key, "a list of numbers")
+func readPorts(t table, key string) (ports []int, there bool) {
+	list, there := valueOf[[]any](t, key, "a list of numbers")
 	for _, v := range list {
 		n, ok := v.(int64)
 		switch {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"gresnet/lib/base/document"
 )
 
 // Bounds of what can be meant.
@@ -23,7 +21,7 @@ const (
 
 // Parse parses what a configuration file has. name is the file's, for errors.
 func Parse(data []byte, name string) (Config, error) {
-	d, root, err := document.Parse(data, name)
+	d, root, err := parseTOML(data, name)
 	if err != nil {
 		return Config{}, err
 	}
@@ -61,7 +59,7 @@ func Parse(data []byte, name string) (Config, error) {
 	return c, nil
 }
 
-func (s *Slurm) read(t document.Table) {
+func (s *Slurm) read(t table) {
 	t.Allow(
 		// `["nic"]` | GRES names that mean an HCA
 		"gres",
@@ -97,13 +95,13 @@ func (s *Slurm) read(t document.Table) {
 	}
 	t.Choose("partial", &s.Partial, PartialNone, PartialFirst)
 	t.Choose("index", &s.Index, IndexSlurm, IndexNear)
-	s.DrainReason, _ = document.Value[bool](t, "drain_reason", "true or false")
+	s.DrainReason, _ = valueOf[bool](t, "drain_reason", "true or false")
 	s.Scontrol = readPath(t, "scontrol")
 	s.Program = readPath(t, "program")
 	readTime(t, "timeout", &s.Timeout, minTimeout, maxTimeout)
 }
 
-func (d *Deadline) read(t document.Table) {
+func (d *Deadline) read(t table) {
 	t.Allow(
 		// `"100s"` | how long a prolog may take in all, 10s to 1h: half for its work, half to undo it
 		"prolog",
@@ -116,7 +114,7 @@ func (d *Deadline) read(t document.Table) {
 }
 
 // readPath returns the path of a program; empty if there is none.
-func readPath(t document.Table, key string) string {
+func readPath(t table, key string) string {
 	path, _ := t.Text(key)
 	if path != "" && !filepath.IsAbs(path) {
 		t.Fail(key, "GN158 give the whole path: slurmd gives its prolog no PATH", "%q is not an absolute path", path)
@@ -125,7 +123,7 @@ func readPath(t document.Table, key string) string {
 }
 
 // readTime reads a time, if the key is there.
-func readTime(t document.Table, key string, into *time.Duration, shortest, longest time.Duration) {
+func readTime(t table, key string, into *time.Duration, shortest, longest time.Duration) {
 	text, there := t.Text(key)
 	if !there {
 		return
@@ -137,7 +135,7 @@ func readTime(t document.Table, key string, into *time.Duration, shortest, longe
 	*into = d
 }
 
-func readHCA(t document.Table, names []string) HCA {
+func readHCA(t table, names []string) HCA {
 	t.Allow(
 		// the first of `slurm.gres` | the GRES name
 		"gres",
@@ -209,14 +207,14 @@ func readHCA(t document.Table, names []string) HCA {
 
 // readGres reads which GRES a table is about: the first of the site's names
 // unless it says otherwise.
-func readGres(t document.Table, names []string) (name, kind string) {
+func readGres(t table, names []string) (name, kind string) {
 	if len(names) > 0 {
 		name = names[0]
 	}
 	if text, there := t.Text("gres"); there {
 		name = text
 		if !slices.Contains(names, name) {
-			t.Fail("gres", "GN160 add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, document.Quoted(names))
+			t.Fail("gres", "GN160 add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, quoted(names))
 		}
 	}
 	if text, there := t.Text("type"); there {
@@ -228,7 +226,7 @@ func readGres(t document.Table, names []string) (name, kind string) {
 
 func checkNames(names []string) error {
 	if len(names) == 0 {
-		return document.Fault("the list is empty", "GN161 name the GRES that means an HCA; it is \"nic\" unless said otherwise")
+		return fault("the list is empty", "GN161 name the GRES that means an HCA; it is \"nic\" unless said otherwise")
 	}
 	for _, n := range names {
 		if err := checkName(n); err != nil {
@@ -242,32 +240,32 @@ func checkNames(names []string) error {
 // name:type:count, in lists with commas, details in parentheses.
 func checkName(name string) error {
 	if name == "" || len(name) > maxName {
-		return document.Fault(fmt.Sprintf("%q is not 1 to %d characters long", name, maxName), "")
+		return fault(fmt.Sprintf("%q is not 1 to %d characters long", name, maxName), "")
 	}
 	for _, c := range []byte(name) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && !strings.ContainsRune("_-.", rune(c)) {
-			return document.Fault(fmt.Sprintf("%q is no name of a GRES", name), "GN162 use letters, digits, and _ - .")
+			return fault(fmt.Sprintf("%q is no name of a GRES", name), "GN162 use letters, digits, and _ - .")
 		}
 	}
 	return nil
 }
 
 func checkSources(sources []string) error {
-	hint := "GN163 sources are " + document.Quoted(allSources())
+	hint := "GN163 sources are " + quoted(allSources())
 	for _, s := range sources {
 		if !slices.Contains(allSources(), s) {
-			return document.Fault(fmt.Sprintf("unknown source %q", s), hint)
+			return fault(fmt.Sprintf("unknown source %q", s), hint)
 		}
 	}
 	if len(sources) == 0 {
-		return document.Fault("the list is empty", hint)
+		return fault("the list is empty", hint)
 	}
 	return nil
 }
 
 // checkSources notes sources that lack what they would read.
-func (c *Config) checkSources(root document.Table) {
+func (c *Config) checkSources(root table) {
 	slurm := root.Table("slurm")
 	for _, s := range []struct {
 		name string

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"gresnet/lib/base/document"
 	"gresnet/lib/base/node"
 )
 
@@ -13,7 +12,7 @@ import (
 const mostSlots = 256
 
 // readPart reads in which parts jobs get an HCA, and how many there are.
-func (h *HCA) readPart(t document.Table) {
+func (h *HCA) readPart(t table) {
 	h.Part, _ = t.Word("part", node.KindNames()...)
 	count, counted := t.Number("count")
 	h.Count = count
@@ -36,8 +35,8 @@ func (h *HCA) readPart(t document.Table) {
 
 // readPKey reads a P_Key; 0 if there is none. Which member of the partition a port is, the subnet
 // manager says.
-func readPKey(t document.Table) node.PKey {
-	n, there := document.Value[int64](t, "pkey", "a number")
+func readPKey(t table) node.PKey {
+	n, there := valueOf[int64](t, "pkey", "a number")
 	if !there {
 		return 0
 	}
@@ -49,7 +48,7 @@ func readPKey(t document.Table) node.PKey {
 }
 
 // checkPKeys notes HCAs for partitions, if nothing says which partitions.
-func (c *Config) checkPKeys(root document.Table) {
+func (c *Config) checkPKeys(root table) {
 	if slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.PKey != 0 }) {
 		return
 	}
@@ -61,7 +60,7 @@ func (c *Config) checkPKeys(root document.Table) {
 }
 
 // readNetwork reads where the interfaces of slots get their addresses.
-func (h *HCA) readNetwork(t document.Table) {
+func (h *HCA) readNetwork(t table) {
 	text, there := t.Text("network")
 	if !there {
 		return
@@ -84,9 +83,9 @@ func (h HCA) Kind() node.PartKind { return node.KindNamed(h.Part) }
 func (h HCA) Parts() int { return max(h.Count, 1) }
 
 // checkIndices notes indices that there are not, or that another table has.
-func (h HCA) checkIndices(t document.Table) {
-	if last := h.Index + h.Parts() - 1; last > document.MaxIndex {
-		t.Fail("index", "", "the last part would be %d, which is not from 0 to %d", last, document.MaxIndex)
+func (h HCA) checkIndices(t table) {
+	if last := h.Index + h.Parts() - 1; last > node.MaxIndex {
+		t.Fail("index", "", "the last part would be %d, which is not from 0 to %d", last, node.MaxIndex)
 		return
 	}
 	for part := range h.Parts() {
@@ -95,7 +94,7 @@ func (h HCA) checkIndices(t document.Table) {
 }
 
 // checkParent notes a match that does not tell which HCA has the parts, before they are there.
-func (h HCA) checkParent(t document.Table) {
+func (h HCA) checkParent(t table) {
 	if h.Kind().Splits() && h.Match.Key != "pci" {
 		t.Fail("match", `GN316 write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
 	}
@@ -106,7 +105,7 @@ func (h HCA) alone() bool { return h.Part == "" || h.Count == 1 }
 
 // checkGPUs orders the GPUs of a whole HCA, or of its only part, and holds those of parts against
 // their number.
-func (h HCA) checkGPUs(t document.Table) {
+func (h HCA) checkGPUs(t table) {
 	if h.alone() {
 		slices.Sort(h.GPUs)
 	} else if len(h.GPUs) > h.Parts() {

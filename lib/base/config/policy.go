@@ -2,11 +2,9 @@ package config
 
 import (
 	"slices"
-
-	"gresnet/lib/base/document"
 )
 
-func readPolicy(t document.Table, names []string) Policy {
+func readPolicy(t table, names []string) Policy {
 	t.Allow(
 		// | condition: the job's partition is this, or one of these
 		"partition",

@@ -1,13 +1,11 @@
 package config
 
-import "gresnet/lib/base/document"
-
 // RDMA is the table [rdma].
 type RDMA struct {
 	Mode string // the RDMA netns mode, "shared" or "exclusive"; empty: whatever it is
 }
 
-func (r *RDMA) read(t document.Table) {
+func (r *RDMA) read(t table) {
 	t.Allow(
 		// `""` | `"shared"`, `"exclusive"`: `gresnet boot` sets this mode before slurmd starts;
 		// empty: it leaves the mode as it is

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"gresnet/lib/base/document"
 )
 
 // Uplink is the table [uplink]: the way from a job to the management network,
@@ -69,7 +67,7 @@ const maxShare = 1 << 16
 // maxDenied is how many networks the kernel's list of them takes.
 const maxDenied = 256
 
-func (u *Uplink) read(t document.Table) {
+func (u *Uplink) read(t table) {
 	t.Allow(
 		// `"auto"` | jobs [reach what the node reaches](#kind--auto-what-the-node-reaches); `"none"`: they
 		// have no way to the management network; `"macvlan"`: they are [neighbors of the
@@ -125,7 +123,7 @@ func (u *Uplink) read(t document.Table) {
 	u.check(t)
 }
 
-func (u *Uplink) readParent(t document.Table) {
+func (u *Uplink) readParent(t table) {
 	name, there := t.Text("parent")
 	if there && !isInterface(name) {
 		t.Fail("parent", "GN173 `ip link` lists them", "%q cannot be the name of an interface", name)
@@ -141,7 +139,7 @@ func isInterface(name string) bool {
 }
 
 // readName reads the name of an interface that is made in jobs.
-func readName(t document.Table, key string, into *string) {
+func readName(t table, key string, into *string) {
 	name, there := t.Text(key)
 	switch {
 	case !there:
@@ -156,13 +154,13 @@ func readName(t document.Table, key string, into *string) {
 	}
 }
 
-func (u *Uplink) readAddresses(t document.Table) {
+func (u *Uplink) readAddresses(t table) {
 	if text, there := t.Text("addresses"); there {
 		r, err := ParseRange(text)
 		u.Addresses = r
 		t.Check("addresses", err)
 	}
-	n, there := document.Value[int64](t, "share", "a number")
+	n, there := valueOf[int64](t, "share", "a number")
 	if there && (n < 1 || n > maxShare) {
 		t.Fail("share", "GN176 leave the key out if all addresses are this node's", "%d is not from 1 to %d", n, maxShare)
 		return
@@ -170,7 +168,7 @@ func (u *Uplink) readAddresses(t document.Table) {
 	u.Share = int(n)
 }
 
-func (u *Uplink) readNames(t document.Table) {
+func (u *Uplink) readNames(t table) {
 	if list, there := t.Texts("nameservers"); there {
 		for _, text := range list {
 			u.Nameservers = append(u.Nameservers, readAddress(t, "nameservers", text))
@@ -191,7 +189,7 @@ func (u *Uplink) readNames(t document.Table) {
 }
 
 // check holds the keys against each other.
-func (u *Uplink) check(t document.Table) {
+func (u *Uplink) check(t table) {
 	if !u.On() {
 		return
 	}
@@ -235,9 +233,9 @@ func ParseRange(text string) (Range, error) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		switch {
 		case !p.Addr().Is4():
-			return Range{}, document.Fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
+			return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 		case p.Masked() != p:
-			return Range{}, document.Fault(fmt.Sprintf("%q has bits beyond its length", text), "GN180 is "+p.Masked().String()+" meant?")
+			return Range{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "GN180 is "+p.Masked().String()+" meant?")
 		}
 		return NetworkRange(p), nil
 	}
@@ -246,16 +244,16 @@ func ParseRange(text string) (Range, error) {
 	b, errLast := netip.ParseAddr(last)
 	switch {
 	case errFirst != nil || errLast != nil:
-		return Range{}, document.Fault(fmt.Sprintf("%q is not a range of addresses", text), form)
+		return Range{}, fault(fmt.Sprintf("%q is not a range of addresses", text), form)
 	case !a.Is4() || !b.Is4():
-		return Range{}, document.Fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
+		return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 	case b.Less(a):
-		return Range{}, document.Fault(fmt.Sprintf("%q ends before it begins", text), form)
+		return Range{}, fault(fmt.Sprintf("%q ends before it begins", text), form)
 	}
 	return Range{a, b}, nil
 }
 
-func readAddress(t document.Table, key, text string) netip.Addr {
+func readAddress(t table, key, text string) netip.Addr {
 	a, err := netip.ParseAddr(text)
 	switch {
 	case err != nil:
@@ -266,7 +264,7 @@ func readAddress(t document.Table, key, text string) netip.Addr {
 	return a
 }
 
-func readNetworks(t document.Table, key string, list []string) []netip.Prefix {
+func readNetworks(t table, key string, list []string) []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range list {
 		p, err := netip.ParsePrefix(text)

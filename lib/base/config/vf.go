@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"gresnet/lib/base/document"
 )
 
 // VF is what a PF does for a VF while a job has it. What is nil is left as it is.
@@ -43,7 +41,7 @@ const (
 	maxRate = 10_000_000 // Mbit/s
 )
 
-func (v *VF) read(t document.Table) {
+func (v *VF) read(t table) {
 	t.Allow(
 		// | the VF's VLAN, 1 to 4094, which the card adds and removes; 0: none
 		"vlan",
@@ -72,7 +70,7 @@ func (v *VF) read(t document.Table) {
 	v.State, _ = t.Word("state", LinkAuto, LinkEnable)
 }
 
-func (v *VF) readVLAN(t document.Table) {
+func (v *VF) readVLAN(t table) {
 	id, qos := readWithin(t, "vlan", maxVLAN), readWithin(t, "qos", maxQoS)
 	proto, _ := t.Word("proto", Proto8021Q, Proto8021AD)
 	if id != nil {
@@ -90,8 +88,8 @@ func (v *VF) readVLAN(t document.Table) {
 }
 
 // readWithin reads a number from 0 to the most; nil if it is not there.
-func readWithin(t document.Table, key string, most int64) *int {
-	n, there := document.Value[int64](t, key, "a number")
+func readWithin(t table, key string, most int64) *int {
+	n, there := valueOf[int64](t, key, "a number")
 	if !there {
 		return nil
 	}
@@ -102,8 +100,8 @@ func readWithin(t document.Table, key string, most int64) *int {
 	return &number
 }
 
-func readSwitch(t document.Table, key string) *bool {
-	on, there := document.Value[bool](t, key, "true or false")
+func readSwitch(t table, key string) *bool {
+	on, there := valueOf[bool](t, key, "true or false")
 	if !there {
 		return nil
 	}
@@ -128,11 +126,11 @@ func (v VF) String() string {
 	}
 	say("vlan", v.VLAN != nil, func() any { return v.VLAN.ID })
 	say("qos", v.VLAN != nil && v.VLAN.QoS != 0, func() any { return v.VLAN.QoS })
-	say("proto", v.VLAN != nil && v.VLAN.Proto != Proto8021Q, func() any { return document.Quoted([]string{v.VLAN.Proto}) })
+	say("proto", v.VLAN != nil && v.VLAN.Proto != Proto8021Q, func() any { return quoted([]string{v.VLAN.Proto}) })
 	say("min_rate", v.MinRate != nil, func() any { return *v.MinRate })
 	say("max_rate", v.MaxRate != nil, func() any { return *v.MaxRate })
 	say("spoof_check", v.SpoofCheck != nil, func() any { return *v.SpoofCheck })
 	say("trust", v.Trust != nil, func() any { return *v.Trust })
-	say("state", v.State != "", func() any { return document.Quoted([]string{v.State}) })
+	say("state", v.State != "", func() any { return quoted([]string{v.State}) })
 	return "{" + strings.Join(said, ", ") + "}"
 }

@@ -171,7 +171,7 @@ func faults(s *source, f function) (all []said) {
 		case name(call.Fun) == "Fail" && method && len(call.Args) >= 3:
 			about := s.words(f, call.Args[0]) + ": "
 			all = append(all, said{about + s.words(f, call.Args[2]), cmp.Or(s.words(f, call.Args[1]), noHint)})
-		case name(call.Fun) == "Fault" && len(call.Args) == 2:
+		case name(call.Fun) == "fault" && len(call.Args) == 2:
 			all = append(all, said{s.words(f, call.Args[0]), cmp.Or(s.words(f, call.Args[1]), noHint)})
 		}
 	})
@@ -397,7 +397,7 @@ func (s *source) does(with func(function, ast.Expr)) {
 		f.calls(func(call *ast.CallExpr) {
 			_, method := call.Fun.(*ast.SelectorExpr)
 			switch n := name(call.Fun); {
-			case n == "With" && method && len(call.Args) == 2, n == "Fault" && len(call.Args) == 2:
+			case n == "With" && method && len(call.Args) == 2, n == "fault" && len(call.Args) == 2:
 				with(f, call.Args[1])
 			case n == "refuse" && method && len(call.Args) == 2:
 				with(f, call.Args[1])

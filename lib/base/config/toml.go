@@ -1,7 +1,4 @@
-// Package document reads TOML strictly: it tells its readers what each table has, and keeps what is
-// wrong, with the line. The library parses the text. This package decodes the library's result for
-// it, because the library takes keys in any case, and knows no line for a key that it does not take.
-package document
+package config
 
 import (
 	"bytes"
@@ -16,8 +13,10 @@ import (
 	"gresnet/lib/base/hint"
 )
 
-// Document is a TOML text that is being decoded, and what was found wrong with it.
-type Document struct {
+// document is a TOML text that is being decoded, and what was found wrong with it. The library parses the text.
+// document decodes its result, because the library takes keys in any case, and knows no line for a key that it
+// does not take.
+type document struct {
 	name     string
 	text     string
 	lines    map[string]int // line of each key, see linesOf; nil: nobody has asked
@@ -26,9 +25,9 @@ type Document struct {
 	known    map[string][]string // keys of each table, see Table.Allow
 }
 
-// Parse reads the syntax. name is the file's, for errors.
-func Parse(data []byte, name string) (*Document, Table, error) {
-	d := &Document{name: name, text: string(data), seen: map[string]string{}, known: map[string][]string{}}
+// parseTOML reads the syntax. name is the file's, for errors.
+func parseTOML(data []byte, name string) (*document, table, error) {
+	d := &document{name: name, text: string(data), seen: map[string]string{}, known: map[string][]string{}}
 	values := map[string]any{}
 	data = withoutComments(data)
 	if err := toml.Unmarshal(data, &values); err != nil {
@@ -36,11 +35,11 @@ func Parse(data []byte, name string) (*Document, Table, error) {
 		if errors.As(err, &bad) {
 			// Its own count of lines goes wrong where a CRLF is; its offset does not.
 			before := data[:min(max(bad.Position.Start, 0), len(data))]
-			return nil, Table{}, lineError{file: name, line: 1 + bytes.Count(before, []byte("\n")), text: bad.Message}
+			return nil, table{}, lineError{file: name, line: 1 + bytes.Count(before, []byte("\n")), text: bad.Message}
 		}
-		return nil, Table{}, fmt.Errorf("%s: %w", name, err)
+		return nil, table{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return d, Table{doc: d, values: values}, nil
+	return d, table{doc: d, values: values}, nil
 }
 
 // withoutComments empties the lines that have nothing but a comment: the parser takes as long for each of its letters as
@@ -71,7 +70,7 @@ const mostFaults = 8
 
 // Err returns the faults in the order in which they stand in the file, on one line. Of a line it has the first, since
 // others of it may follow from that one.
-func (d *Document) Err() error {
+func (d *document) Err() error {
 	slices.SortStableFunc(d.problems, func(a, b lineError) int {
 		return cmp.Or(a.line-b.line, strings.Compare(a.text, b.text))
 	})
@@ -90,7 +89,7 @@ func (d *Document) Err() error {
 }
 
 // others returns the names of a key in the tables that have it.
-func (d *Document) others(key string) (all []string) {
+func (d *document) others(key string) (all []string) {
 	for table, keys := range d.known {
 		if key != "" && slices.Contains(keys, key) {
 			all = append(all, join(table, key))
@@ -101,7 +100,7 @@ func (d *Document) others(key string) (all []string) {
 }
 
 // line returns the line of a key, or that of the table around it if nothing nearer is known.
-func (d *Document) line(place string) int {
+func (d *document) line(place string) int {
 	if d.lines == nil {
 		d.lines = linesOf(d.text)
 	}
@@ -129,5 +128,5 @@ func (e lineError) Hint() string {
 	return cmp.Or(e.hint, "GN008 correct line "+fmt.Sprint(e.line)+" of "+e.file)
 }
 
-// Fault is what is wrong with a value, before anybody says where it stands.
-func Fault(text, do string) error { return hint.With(errors.New(text), do) }
+// fault is what is wrong with a value, before anybody says where it stands.
+func fault(text, do string) error { return hint.With(errors.New(text), do) }

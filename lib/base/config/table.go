@@ -1,4 +1,4 @@
-package document
+package config
 
 import (
 	"fmt"
@@ -7,15 +7,13 @@ import (
 	"strings"
 
 	"gresnet/lib/base/hint"
+	"gresnet/lib/base/node"
 )
 
-// MaxIndex bounds indices: of a GRES, and of a GPU.
-const MaxIndex = 4095
-
-// Table is a TOML table. Its readers tell whether a key is there with a value
+// table is a TOML table. Its readers tell whether a key is there with a value
 // that can be used; what cannot be is noted in the document.
-type Table struct {
-	doc    *Document
+type table struct {
+	doc    *document
 	name   string // "hca", for people; empty for the whole document
 	place  string // "hca[1]", for lines
 	values map[string]any
@@ -29,19 +27,19 @@ func join(name, key string) string {
 }
 
 // Fail notes a fault of a key.
-func (t Table) Fail(key, hint, format string, a ...any) {
+func (t table) Fail(key, hint, format string, a ...any) {
 	name := join(t.name, key)
 	t.note(key, hint, name+": "+fmt.Sprintf(format, a...))
 }
 
-func (t Table) note(key, hint, text string) {
+func (t table) note(key, hint, text string) {
 	t.doc.problems = append(t.doc.problems, lineError{
 		file: t.doc.name, line: t.doc.line(join(t.place, key)), text: text, hint: hint,
 	})
 }
 
 // Check notes a fault of a key's value, unless it is nil.
-func (t Table) Check(key string, err error) {
+func (t table) Check(key string, err error) {
 	if err == nil {
 		return
 	}
@@ -49,7 +47,7 @@ func (t Table) Check(key string, err error) {
 }
 
 // Once notes a fault if an earlier table of the document has said the same thing.
-func (t Table) Once(key, thing string) {
+func (t table) Once(key, thing string) {
 	id := join(t.name, key) + " " + thing
 	if first, said := t.doc.seen[id]; said {
 		t.Fail(key, "GN166 leave one of the two", "%s is there twice, first on line %d", thing, t.doc.line(first))
@@ -59,7 +57,7 @@ func (t Table) Once(key, thing string) {
 }
 
 // Allow notes keys that are not among the known ones as faults.
-func (t Table) Allow(known ...string) {
+func (t table) Allow(known ...string) {
 	t.doc.known[t.name] = known
 	for key := range t.values {
 		if slices.Contains(known, key) {
@@ -77,11 +75,11 @@ func (t Table) Allow(known ...string) {
 
 // meant returns the hint for a key that should have another name.
 func meant(names ...string) string {
-	return fmt.Sprintf("GN168 is %s meant?", strings.ReplaceAll(Quoted(names), ", ", " or "))
+	return fmt.Sprintf("GN168 is %s meant?", strings.ReplaceAll(quoted(names), ", ", " or "))
 }
 
 // Require notes keys that are missing as faults.
-func (t Table) Require(keys ...string) {
+func (t table) Require(keys ...string) {
 	for _, key := range keys {
 		if _, there := t.values[key]; !there {
 			t.Fail(key, fmt.Sprintf("GN169 every [[%s]] has %s", t.name, strings.Join(keys, " and ")), "is missing")
@@ -90,39 +88,39 @@ func (t Table) Require(keys ...string) {
 }
 
 // Has tells whether a key is there, with any value.
-func (t Table) Has(key string) bool {
+func (t table) Has(key string) bool {
 	_, there := t.values[key]
 	return there
 }
 
 // Keys returns the keys that are there, sorted.
-func (t Table) Keys() []string { return slices.Sorted(maps.Keys(t.values)) }
+func (t table) Keys() []string { return slices.Sorted(maps.Keys(t.values)) }
 
 // Text returns the text of a key.
-func (t Table) Text(key string) (string, bool) {
-	return Value[string](t, key, "a text in quotes")
+func (t table) Text(key string) (string, bool) {
+	return valueOf[string](t, key, "a text in quotes")
 }
 
 // Word returns the word of a key, which is one of a closed set.
-func (t Table) Word(key string, words ...string) (string, bool) {
+func (t table) Word(key string, words ...string) (string, bool) {
 	text, there := t.Text(key)
 	if there && !slices.Contains(words, text) {
-		t.Fail(key, "", "%q is not one of %s", text, Quoted(words))
+		t.Fail(key, "", "%q is not one of %s", text, quoted(words))
 		return "", false
 	}
 	return text, there
 }
 
 // Choose gives into the word of a key, which is one of a closed set, if the key is there.
-func (t Table) Choose(key string, into *string, words ...string) {
+func (t table) Choose(key string, into *string, words ...string) {
 	if word, there := t.Word(key, words...); there {
 		*into = word
 	}
 }
 
 // Texts returns the list of texts of a key, none of them twice.
-func (t Table) Texts(key string) ([]string, bool) {
-	list, there := Value[[]any](t, key, "a list of texts in quotes")
+func (t table) Texts(key string) ([]string, bool) {
+	list, there := valueOf[[]any](t, key, "a list of texts in quotes")
 	texts := make([]string, 0, len(list))
 	for _, v := range list {
 		text, ok := v.(string)
@@ -140,11 +138,11 @@ func (t Table) Texts(key string) ([]string, bool) {
 }
 
 // Among returns the list of words of a key, all of a closed set.
-func (t Table) Among(key string, words []string) ([]string, bool) {
+func (t table) Among(key string, words []string) ([]string, bool) {
 	list, there := t.Texts(key)
 	for _, text := range list {
 		if !slices.Contains(words, text) {
-			t.Fail(key, "GN170 there are "+Quoted(words), "%q is not one of them", text)
+			t.Fail(key, "GN170 there are "+quoted(words), "%q is not one of them", text)
 			return nil, false
 		}
 	}
@@ -152,7 +150,7 @@ func (t Table) Among(key string, words []string) ([]string, bool) {
 }
 
 // Words returns the list of texts of a key. One text stands for a list of one.
-func (t Table) Words(key string) []string {
+func (t table) Words(key string) []string {
 	if text, one := t.values[key].(string); one {
 		return []string{text}
 	}
@@ -164,14 +162,14 @@ func (t Table) Words(key string) []string {
 }
 
 // Number returns the index of a key.
-func (t Table) Number(key string) (int, bool) {
-	n, there := Value[int64](t, key, "a number")
+func (t table) Number(key string) (int, bool) {
+	n, there := valueOf[int64](t, key, "a number")
 	return int(n), there && t.inRange(key, n)
 }
 
 // Numbers returns the list of indices of a key, none of them twice.
-func (t Table) Numbers(key string) ([]int, bool) {
-	list, there := Value[[]any](t, key, "a list of numbers")
+func (t table) Numbers(key string) ([]int, bool) {
+	list, there := valueOf[[]any](t, key, "a list of numbers")
 	numbers := make([]int, 0, len(list))
 	for _, v := range list {
 		n, ok := v.(int64)
@@ -190,22 +188,22 @@ func (t Table) Numbers(key string) ([]int, bool) {
 	return numbers, there
 }
 
-func (t Table) inRange(key string, n int64) bool {
-	if n < 0 || n > MaxIndex {
-		t.Fail(key, "", "%d is not from 0 to %d", n, MaxIndex)
+func (t table) inRange(key string, n int64) bool {
+	if n < 0 || n > node.MaxIndex {
+		t.Fail(key, "", "%d is not from 0 to %d", n, node.MaxIndex)
 		return false
 	}
 	return true
 }
 
-// Table returns the table of a key. It is empty if there is none.
-func (t Table) Table(key string) Table {
-	values, _ := Value[map[string]any](t, key, "a table, ["+key+"]")
-	return Table{doc: t.doc, name: join(t.name, key), place: join(t.place, key), values: values}
+// table returns the table of a key. It is empty if there is none.
+func (t table) Table(key string) table {
+	values, _ := valueOf[map[string]any](t, key, "a table, ["+key+"]")
+	return table{doc: t.doc, name: join(t.name, key), place: join(t.place, key), values: values}
 }
 
 // Tables returns the tables of an array, [[key]].
-func (t Table) Tables(key string) []Table {
+func (t table) Tables(key string) []table {
 	const want = "an array of tables"
 	var all []map[string]any
 	switch list := t.values[key].(type) {
@@ -224,15 +222,15 @@ func (t Table) Tables(key string) []Table {
 	default:
 		t.Fail(key, "", "is not %s, [[%s]]", want, key)
 	}
-	out := make([]Table, len(all))
+	out := make([]table, len(all))
 	for i, values := range all {
-		out[i] = Table{doc: t.doc, name: join(t.name, key), place: fmt.Sprintf("%s[%d]", join(t.place, key), i), values: values}
+		out[i] = table{doc: t.doc, name: join(t.name, key), place: fmt.Sprintf("%s[%d]", join(t.place, key), i), values: values}
 	}
 	return out
 }
 
-// Value returns a key's value, if it is of type T.
-func Value[T any](t Table, key, want string) (T, bool) {
+// valueOf returns a key's value, if it is of type T.
+func valueOf[T any](t table, key, want string) (T, bool) {
 	v, there := t.values[key]
 	typed, ok := v.(T)
 	if there && !ok {
@@ -241,8 +239,8 @@ func Value[T any](t Table, key, want string) (T, bool) {
 	return typed, ok
 }
 
-// Quoted returns words in quotes, as a list for a person.
-func Quoted(words []string) string {
+// quoted returns words in quotes, as a list for a person.
+func quoted(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
 		out[i] = fmt.Sprintf("%q", w)

@@ -1,12 +1,10 @@
-package document_test
+package config
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"gresnet/lib/base/document"
 )
 
 // drawn writes a document of random tables with texts. One key has a number, and wrong is its line.
@@ -33,7 +31,7 @@ func drawn(r *rand.Rand) (text string, wrong int) {
 func TestAFaultNamesTheLineOfItsKeyWhateverStandsAroundIt(t *testing.T) {
 	for seed := range uint64(500) {
 		text, line := drawn(rand.New(rand.NewPCG(seed, 0)))
-		d, top, err := document.Parse([]byte(text), "f")
+		d, top, err := parseTOML([]byte(text), "f")
 		if err != nil {
 			t.Fatalf("seed %d: %v:\n%s", seed, err, text)
 		}
@@ -52,7 +50,7 @@ func TestWhatNobodyAsksForIsAFaultOnlyIfItIsNotAllowed(t *testing.T) {
 		"key = \"a\"\nkye = \"b\"\n": "f:2: unknown key \"kye\"",
 		"\nKey = \"a\"\n":            "f:2: unknown key \"Key\"",
 	} {
-		d, top, err := document.Parse([]byte(text), "f")
+		d, top, err := parseTOML([]byte(text), "f")
 		if err != nil {
 			t.Fatal(err)
 		}
