@@ -36,15 +36,8 @@ func (t *taking) claimUplink(now *table.Table) error {
 // networks returns the steps that make the job's network between its nodes, and its uplink. Either may
 // be nil.
 func (t *taking) networks(nodes *jobnet.Network) (*network.Overlay, *network.Uplink) {
-	up := plan.Uplink(t.pool, t.uplink, t.job.UID)
-	over := plan.Overlay(nodes, t.Host.Config.Overlay, up)
-	if up == nil {
-		return over, nil
-	}
-	up.Settings.Services = t.Host.Config.Overlay.Services
-	up.Services = up.Settings.Services
-	up.Settings.Denied = t.Host.Config.Uplink.Deny
-	if t.Host.Config.Uplink.Inbound {
+	over, up := network.Plan(t.Host.Config, t.job.UID, t.pool, t.uplink, nodes)
+	if up != nil && t.Host.Config.Uplink.Inbound {
 		cpus, err := sysfs.CPUs(t.Host.Sys)
 		up.Whole = t.job.Share.Whole(cpus) // Whole is false if it needs the CPUs and they are not known
 		if !up.Whole && err != nil {

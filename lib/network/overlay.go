@@ -27,12 +27,6 @@ type Overlay struct {
 	Link virtual.Overlay `json:"-"`
 }
 
-// NewOverlay returns the step that makes an overlay, of a network with the id of leader, or, if that is 0,
-// the job's own.
-func NewOverlay(o virtual.Overlay, leader uint32) *Overlay {
-	return &Overlay{Name: o.Name, Address: o.Address.String(), Leader: leader, Link: o}
-}
-
 func (*Overlay) Kind() string     { return "overlay" }
 func (s *Overlay) Object() string { return s.Name }
 func (*Overlay) HCA() node.ID     { return node.ID{} }

@@ -33,15 +33,14 @@ type Uplink struct {
 	// Clash is why the interface cannot have its name.
 	Clash error `json:"-"`
 
-	// Over is the overlay, which the job has before its uplink; nil: it has none. Its nodes' Services,
-	// and those at all ports below 1024, are reached by the uplink. With Slurmd, slurmd's port, srun in
+	// Over is the overlay, which the job has before its uplink; nil: it has none. The services of its nodes
+	// (Settings.Services), and those at all ports below 1024, are reached by the uplink. With Slurmd, slurmd's port, srun in
 	// the job calls each node's slurmd itself.
 	// Without it, or if srun is not Called, the job does not reach Slurmds (shut).
-	Over     *Overlay `json:"-"`
-	Services []int    `json:"-"`
-	Slurmd   int      `json:"-"`
-	Slurmds  []int    `json:"-"` // all ports of slurmd on the job's nodes
-	Called   bool     `json:"-"` // Slurm calls srun in the job, at the job's block of ports
+	Over    *Overlay `json:"-"`
+	Slurmd  int      `json:"-"`
+	Slurmds []int    `json:"-"` // all ports of slurmd on the job's nodes
+	Called  bool     `json:"-"` // Slurm calls srun in the job, at the job's block of ports
 }
 
 // UplinkFrom returns the step of an uplink that only the table still knows.
@@ -290,7 +289,7 @@ func (s *Uplink) showDefault(r virtual.Route) error {
 // with the namespace.
 func (s *Uplink) serve(u virtual.Uplink) error {
 	served := []virtual.Ports{{First: 1, Last: 1023}}
-	for _, port := range s.Services {
+	for _, port := range s.Settings.Services {
 		if port > 1023 {
 			served = append(served, virtual.Ports{First: port, Last: port})
 		}
@@ -326,7 +325,7 @@ func (s *Uplink) hop(node netip.Addr) (gateway netip.Addr, reached bool) {
 
 // srun tells whether srun works in a job that reaches the nodes' services and is called.
 func (s *Uplink) srun() bool {
-	return s.isNode() && slices.Contains(s.Services, s.Slurmd) && s.Called
+	return s.isNode() && slices.Contains(s.Settings.Services, s.Slurmd) && s.Called
 }
 
 // shut returns slurmd's ports if the job does not reach them: slurmd of any node would call an srun back that listens

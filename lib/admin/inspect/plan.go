@@ -70,7 +70,6 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	if err := host.PickUplink(&t, pool, j.ID, j.Run.String()); err != nil {
 		return nil, err
 	}
-	v.Uplink = plan.Uplink(pool, t.Uplink(j.ID, j.Run.String()), j.UID)
 	mode, hcas, err := l.Read(j, access, p)
 	if err != nil {
 		return nil, err
@@ -83,7 +82,8 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 		_, v.Names = environment.Hosts(string(hosts), v.Overlay.Address())
 	}
 	v.Isolation, v.Entries, v.HCAs = access.Isolation, p.Entries, hcas
-	over := plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink)
+	over, up := network.Plan(n.Config, j.UID, pool, t.Uplink(j.ID, j.Run.String()), v.Overlay)
+	v.Uplink = up
 	v.Steps = append([]step.Step{&step.Claim{}}, plan.Steps(j, mode, access, v.Uplink, over, hcas)...)
 	return planOf(v), nil
 }

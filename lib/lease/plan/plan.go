@@ -11,13 +11,10 @@ import (
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
-	"gresnet/lib/network/jobnet"
-	"gresnet/lib/state/table"
 )
 
 // HCA is an HCA that a job gets, as host.Look read it before the first change.
@@ -142,76 +139,3 @@ func remade(mode rdma.Mode, h HCA) bool {
 // GoesAlong tells whether the move of an interface's RDMA device makes it again: that of IPoIB goes with
 // its RDMA device (ipoib_main.c:ipoib_remove_one).
 func GoesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }
-
-// Uplink returns the step that makes an uplink; nil if the job has none.
-func Uplink(pool *jobnet.Pool, u *table.Uplink, uid uint32) *network.Uplink {
-	if pool == nil || u == nil {
-		return nil
-	}
-	s := &network.Uplink{Type: u.Type, Address: u.Address, Pool: *pool, UID: uid}
-	s.Settings = ports.Settings{Uplinks: pool.Ways, Locals: pool.All, Ephemeral: pool.Ephemeral}
-	return s
-}
-
-// Overlay returns the step that makes an overlay; nil if the job has none. It tells the uplink, which
-// may be nil, of the job's nodes, and of who calls srun in the job.
-func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink) *network.Overlay {
-	if n == nil {
-		return nil
-	}
-	s := network.NewOverlay(n.Link, n.Leader)
-	if out == nil {
-		return s
-	}
-	if out.Pool.Name == n.Link.Name {
-		out.Pool.Name = config.UplinkName // the site's name is the one that the node's interface has
-	}
-	out.Over, out.Services, out.Slurmd, out.Slurmds = s, c.Services, n.Slurmd, n.Slurmds
-	settle(n, c, out)
-	return s
-}
-
-// settle tells the uplink who calls srun and salloc in the job, at the job's block. If slurm.conf says other ports, nobody
-// reaches them.
-func settle(n *jobnet.Network, c config.Overlay, out *network.Uplink) {
-	all := &out.Settings
-	all.Services, all.SlurmUser = c.Services, n.SlurmUser()
-	for _, a := range n.Controllers {
-		all.Callers = append(all.Callers, netip.PrefixFrom(a, a.BitLen()))
-	}
-	for _, r := range n.Cluster {
-		all.Callers = append(all.Callers, prefixes(r[0], r[1])...)
-	}
-	for _, node := range n.Nodes {
-		all.Callers = append(all.Callers, netip.PrefixFrom(node.Address, node.Address.BitLen()))
-	}
-	all.Srun = n.Srun
-	out.Called = n.Srun == ports.Block{}
-}
-
-// prefixes returns the networks that are a range of addresses.
-func prefixes(first, last netip.Addr) (all []netip.Prefix) {
-	for first.IsValid() && first.Compare(last) <= 0 {
-		bits := first.BitLen()
-		for bits > 0 {
-			wider := netip.PrefixFrom(first, bits-1)
-			if wider.Masked().Addr() != first || highest(wider).Compare(last) > 0 {
-				break
-			}
-			bits--
-		}
-		p := netip.PrefixFrom(first, bits)
-		all, first = append(all, p), highest(p).Next()
-	}
-	return all
-}
-
-// highest returns the last address of a network.
-func highest(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for at := p.Bits(); at < len(b)*8; at++ {
-		b[at/8] |= 1 << (7 - at%8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
-}
