@@ -16,7 +16,6 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/part"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state/table"
 	"gresnet/test/netnstest"
@@ -87,7 +86,7 @@ func lawKind(l *Lease, j job.Job) (claims []table.Claim, first []step.Step, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	h := plan.HCA{ID: e.HCA.ID, Name: e.HCA.Name}
+	h := step.HCA{ID: e.HCA.ID, Name: e.HCA.Name}
 	err = part.Of(e.Kind()).Read(&part.Reading{World: l.World, Entry: e, HCA: &h})
 	return []table.Claim{{HCA: e.HCA.ID, Name: e.HCA.Name, Job: j.ID, Run: j.Run.String()}}, h.Before, err
 }

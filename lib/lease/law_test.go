@@ -31,7 +31,6 @@ import (
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/state"
@@ -212,7 +211,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
 	look := l.Look()
 	look.CanMove = func() (func(link.Interface) bool, error) { return moves, nil }
-	if err := l.World.OnHost(func(v *scan.View) error { return look.Apart(v, []plan.HCA{{Interfaces: all}}) }); err != nil {
+	if err := l.World.OnHost(func(v *scan.View) error { return look.Apart(v, []step.HCA{{Interfaces: all}}) }); err != nil {
 		return err
 	}
 	slot, err := lawSlot(l, j.ID)
@@ -264,7 +263,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	over, up := taken.networks(network)
-	if err := checkNames(up, network, interfaceNames([]plan.HCA{{Interfaces: all}})); err != nil {
+	if err := checkNames(up, network, interfaceNames([]step.HCA{{Interfaces: all}})); err != nil {
 		return err
 	}
 	if over != nil {
@@ -291,7 +290,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err := l.CarryOut(ctx, steps); err != nil {
 		return err
 	}
-	if err := taken.leadRails(look, network, []plan.HCA{{Interfaces: all}}); err != nil {
+	if err := taken.leadRails(look, network, []step.HCA{{Interfaces: all}}); err != nil {
 		return err
 	}
 	if err := l.CarryOut(ctx, taken.hooks(rdma.Shared, []string{"hca0", "hca1"})); err != nil {

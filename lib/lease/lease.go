@@ -10,7 +10,7 @@
 // release.go frees quarantined HCAs. Package environment writes what the job reads.
 //
 // A prolog goes through these files: this one, which readies the node; take.go, which asks, claims and fills; pick.go of
-// package host, which chooses HCAs, and its read.go, which reads what the moves will lose; plan.go of package plan, which
+// package host, which chooses HCAs, and its read.go, which reads what the moves will lose; plan.go of package step, which
 // orders the steps; inflight.go, which notes and does them; lease.go of package environment, which commits. An epilog
 // goes through restore.go, rollback.go and home.go. Of package step read the kinds that the job has.
 package lease

@@ -8,7 +8,7 @@ import (
 	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
@@ -69,7 +69,7 @@ func checkNames(s *network.Uplink, nodes *jobnet.Network, come []string) error {
 }
 
 // interfaceNames returns all names of the interfaces that a job has of its HCAs.
-func interfaceNames(hcas []plan.HCA) (all []string) {
+func interfaceNames(hcas []step.HCA) (all []string) {
 	for _, h := range hcas {
 		for _, s := range h.Interfaces {
 			all = append(append(all, s.Settings.Name), s.Settings.AltNames...)
@@ -83,7 +83,7 @@ func interfaceNames(hcas []plan.HCA) (all []string) {
 
 // leadRails routes packets for HCAs that only the job's other nodes have through the overlay: these HCAs may be on other
 // rails. It needs no undo: the routes go with the namespace.
-func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.HCA) error {
+func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []step.HCA) error {
 	if nodes == nil || len(nodes.Link.Peers) == 0 {
 		return nil
 	}

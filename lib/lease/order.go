@@ -34,7 +34,7 @@ func decode(undoLog *journal.Journal) (all []Note, why []string) {
 
 // sortForUndo sorts notes by kind, and within a kind as they were done: so the kernel has all that
 // it keeps in the order of arrival (interfaces, routes to one destination) in the old order again.
-// Moves of RDMA devices and of interfaces keep the order in which they were done, see plan.Steps.
+// Moves of RDMA devices and of interfaces keep the order in which they were done, see step.Plan.
 func sortForUndo(notes []Note) {
 	rank := func(s Note) int {
 		r := step.Rank(s.Step)

@@ -18,7 +18,6 @@ import (
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state/table"
@@ -231,7 +230,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err := checkNames(up, nodes, interfaceNames(hcas)); err != nil {
 		return err
 	}
-	if err := t.CarryOut(ctx, plan.Steps(t.job, mode, t.access, up, over, hcas)); err != nil {
+	if err := t.CarryOut(ctx, step.Plan(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
 	if err := t.leadRails(look, nodes, hcas); err != nil {
@@ -253,7 +252,7 @@ func checkMode(n *host.Host, job uint32, mode rdma.Mode) {
 }
 
 // commit tells the job of its lease, which counts from then on.
-func (t *taking) commit(mode rdma.Mode, hcas []plan.HCA, nodes *jobnet.Network) error {
+func (t *taking) commit(mode rdma.Mode, hcas []step.HCA, nodes *jobnet.Network) error {
 	lease := environment.Lease{
 		Host: t.Host, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas,
 		Uplink: t.made(), Network: nodes, Srun: t.World.WayOut.Srun && t.job.Leader == 0,
@@ -265,7 +264,7 @@ func (t *taking) commit(mode rdma.Mode, hcas []plan.HCA, nodes *jobnet.Network) 
 	return nil
 }
 
-func namesOf(hcas []plan.HCA) (names []string) {
+func namesOf(hcas []step.HCA) (names []string) {
 	for _, h := range hcas {
 		names = append(names, h.Name)
 	}

@@ -12,7 +12,6 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
@@ -39,10 +38,10 @@ var (
 // 14 is the overlay, whose place among them is of no matter.
 func Steps() []step.Step {
 	claim := &step.Claim{}
-	var hcas []plan.HCA
+	var hcas []step.HCA
 	for _, h := range HCAs {
 		claim.Claims = append(claim.Claims, table.Claim{HCA: h.ID, Name: h.Name, Job: 1, Run: "0"})
-		taken := plan.HCA{ID: h.ID, Name: h.Name, Access: &step.Access{ID: h.ID, Name: h.Name}}
+		taken := step.HCA{ID: h.ID, Name: h.Name, Access: &step.Access{ID: h.ID, Name: h.Name}}
 		if h.Ports != nil {
 			taken.Interfaces = []*step.Settings{{
 				Of: h.ID, Port: 1, Interface: link.ID{Address: h.Name}, Settings: snapshot.Settings{Own: link.Own{Name: h.Ports[0].Interface}},
@@ -50,7 +49,7 @@ func Steps() []step.Step {
 		}
 		hcas = append(hcas, taken)
 	}
-	steps := append([]step.Step{claim}, plan.Steps(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
+	steps := append([]step.Step{claim}, step.Plan(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
 	return append(steps, &network.Overlay{})
 }
 

@@ -373,7 +373,7 @@ create:
 	};
 	/* func: lib/lease/step Namespace.Do */
 	atomic { namespace[j] = true; K };
-	/* func: lib/lease/plan Steps
+	/* func: lib/lease/step Plan
 	 * func: lib/lease Lease.CarryOut
 	 * func: lib/lease/step StartMoves */
 	do

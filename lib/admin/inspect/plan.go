@@ -12,7 +12,6 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network"
 	"gresnet/lib/network/jobnet"
@@ -27,7 +26,7 @@ func Ask(ctx context.Context, n *host.Host, j job.Job) (wants []gres.Want, notes
 type preview struct {
 	Isolation string          // as config.Access has it; empty: the job gets nothing
 	Entries   []gres.Entry    // that it would claim
-	HCAs      []plan.HCA      // the same
+	HCAs      []step.HCA      // the same
 	Uplink    *network.Uplink // nil: none
 	Overlay   *jobnet.Network
 	Names     []string    // that mean the node's address in the job and not on the node
@@ -84,7 +83,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	v.Isolation, v.Entries, v.HCAs = access.Isolation, p.Entries, hcas
 	over, up := network.Plan(n.Config, j.UID, pool, t.Uplink(j.ID, j.Run.String()), v.Overlay)
 	v.Uplink = up
-	v.Steps = append([]step.Step{&step.Claim{}}, plan.Steps(j, mode, access, v.Uplink, over, hcas)...)
+	v.Steps = append([]step.Step{&step.Claim{}}, step.Plan(j, mode, access, v.Uplink, over, hcas)...)
 	return planOf(v), nil
 }
 
@@ -118,7 +117,7 @@ func planOf(p preview) *report.Plan {
 }
 
 // planned returns an HCA with the addresses that its interfaces have in the job.
-func planned(p plan.HCA) report.HCA {
+func planned(p step.HCA) report.HCA {
 	h := report.Bare(p.Name, p.ID)
 	for _, at := range p.Ports {
 		if k, is := p.PKeys[at.Num]; is {

@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/state/table"
 )
 
@@ -58,7 +58,7 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 				e.Keep = e.Keep || n.Config.MovesNothing()
 				h, err := l.ReadHCA(v, mode, e, false)
 				if err == nil {
-					err = l.Apart(v, []plan.HCA{h})
+					err = l.Apart(v, []step.HCA{h})
 				}
 				if err != nil {
 					list = append(list, Refusal{Entry: e, Err: err})

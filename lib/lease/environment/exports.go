@@ -9,7 +9,6 @@ import (
 	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link/inet"
 )
@@ -22,7 +21,7 @@ func (l Lease) exports() ([]variable, error) {
 	for _, h := range l.HCAs {
 		all = append(all, hca{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.IsSlot(), Ports: portsOf(h)})
 	}
-	if slices.ContainsFunc(l.HCAs, func(h plan.HCA) bool { return len(h.PKeys) > 0 }) {
+	if slices.ContainsFunc(l.HCAs, func(h step.HCA) bool { return len(h.PKeys) > 0 }) {
 		export = with(export, config.NCCLPKey, config.UCXPKey, config.OpenIBPKey)
 	}
 	slots := slices.ContainsFunc(all, func(h hca) bool { return h.Slot })
@@ -58,7 +57,7 @@ func with(export []string, names ...string) []string {
 	return export
 }
 
-func portsOf(h plan.HCA) (ports []port) {
+func portsOf(h step.HCA) (ports []port) {
 	for _, p := range h.Ports {
 		ports = append(ports, portOf(h, p))
 	}
@@ -66,7 +65,7 @@ func portsOf(h plan.HCA) (ports []port) {
 }
 
 // childOf returns the interface that a slot has for a port, or nil.
-func childOf(h plan.HCA, port uint32) *step.Child {
+func childOf(h step.HCA, port uint32) *step.Child {
 	i := slices.IndexFunc(h.Children, func(c *step.Child) bool { return c.Port == port })
 	if i < 0 {
 		return nil
@@ -76,7 +75,7 @@ func childOf(h plan.HCA, port uint32) *step.Child {
 
 // portOf returns a port as it was before the first change: an interface that has just arrived is
 // still coming up, and its port with it.
-func portOf(h plan.HCA, p scan.Port) port {
+func portOf(h step.HCA, p scan.Port) port {
 	out := port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == node.Ethernet}
 	if k, is := h.PKeys[p.Num]; is {
 		out.PKey = &k
@@ -99,7 +98,7 @@ func portOf(h plan.HCA, p scan.Port) port {
 }
 
 // fillGIDs fills in the present GIDs of an HCA's RoCE ports.
-func fillGIDs(v *scan.View, h plan.HCA, ports []port) error {
+func fillGIDs(v *scan.View, h step.HCA, ports []port) error {
 	for i, p := range h.Ports {
 		if !ports[i].RoCE || p.Interface == nil {
 			continue

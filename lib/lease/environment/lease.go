@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state"
 	"gresnet/lib/state/runs"
@@ -38,7 +38,7 @@ type Lease struct {
 	Job     job.Job
 	Access  config.Access
 	Mode    rdma.Mode
-	HCAs    []plan.HCA
+	HCAs    []step.HCA
 	Uplink  *table.Uplink   // nil: the job has none
 	Network *jobnet.Network // the network between the job's nodes; nil: it has none
 	Srun    bool            // srun works in the job, for all of its nodes

@@ -10,7 +10,6 @@ import (
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 )
 
@@ -21,12 +20,12 @@ func (n *Host) tellsTraffic() bool {
 
 // readCounters fills in what the ports of HCAs have counted before a job has them. Nothing that
 // goes wrong with it is the job's.
-func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
+func (l *Look) readCounters(v *scan.View, hcas []step.HCA) {
 	if !l.Host.tellsTraffic() {
 		return
 	}
 	// The jobs with slots of a port share what it counts.
-	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.IsSlot() })
+	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h step.HCA) bool { return h.ID.IsSlot() })
 	if len(hcas) == 0 {
 		return
 	}

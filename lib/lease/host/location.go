@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/slurm"
 )
 
@@ -67,7 +67,7 @@ func (n *Host) locations(hcas []node.HCA) (map[node.ID]node.Location, error) {
 
 // locate says of what a job gets where it is, and which of the job's GPUs is
 // near. GPUs are dealt out over all of the node's HCAs, see gres.Topology.Serve.
-func (n *Host) locate(j job.Job, p Picked, hcas []plan.HCA) error {
+func (n *Host) locate(j job.Job, p Picked, hcas []step.HCA) error {
 	m, t, err := n.surroundings(j, p)
 	if err != nil {
 		return err

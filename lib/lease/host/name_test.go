@@ -3,7 +3,6 @@ package host
 import (
 	"testing"
 
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
@@ -12,7 +11,7 @@ import (
 func TestInterfacesThatAreMadeHaveNamesOfTheirOwn(t *testing.T) {
 	child := func(name string) []*step.Child { return []*step.Child{{Name: name}} }
 	moved := []*step.Settings{{Settings: snapshot.Settings{Own: link.Own{Name: "eth2_1"}}}}
-	hcas := []plan.HCA{{Children: child("eth2")}, {Children: child("eth2")}, {Interfaces: moved}, {Children: child("enp226s0f1np1ab")}, {Children: child("enp226s0f1np1ab")}}
+	hcas := []step.HCA{{Children: child("eth2")}, {Children: child("eth2")}, {Interfaces: moved}, {Children: child("enp226s0f1np1ab")}, {Children: child("enp226s0f1np1ab")}}
 	nameChildren(hcas)
 	for i, want := range map[int]string{0: "eth2", 1: "eth2_2", 3: "enp226s0f1np1ab", 4: "enp226s0f1np1_1"} {
 		if c := hcas[i].Children[0]; c.Name != want || c.Link.Name != want {

@@ -20,7 +20,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/part"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
@@ -73,7 +72,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 }
 
 // Read looks at what was claimed, before anything of it is changed.
-func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
+func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, hcas []step.HCA, err error) {
 	defer l.Host.Time("read what the moves lose")()
 	devices := access.Isolation == config.IsolateDevices
 	l.lookForLifelines(p)
@@ -134,22 +133,22 @@ func interfaces(v *scan.View, entries []gres.Entry) (indices []int) {
 
 // ReadHCA reads an entry's HCA as it is before a job's lease changes it. stays says that the job stays in the node's
 // network. An error says why no job can have the HCA.
-func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (plan.HCA, error) {
+func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (step.HCA, error) {
 	d, err := l.findUsable(v, mode, e)
 	if err != nil {
-		return plan.HCA{}, err
+		return step.HCA{}, err
 	}
-	h := plan.HCA{ID: e.HCA.ID, Name: d.Name, Keep: e.Keep}
+	h := step.HCA{ID: e.HCA.ID, Name: d.Name, Keep: e.Keep}
 	if mode == rdma.Exclusive {
 		if h.CM, err = l.World.ReadCM(d.Name); err != nil {
-			return plan.HCA{}, err
+			return step.HCA{}, err
 		}
 	}
 	if h.Ports, err = v.Ports(d); err != nil {
-		return plan.HCA{}, err
+		return step.HCA{}, err
 	}
 	if h.Access, err = l.readAccess(v, d, e, h.Ports); err != nil {
-		return plan.HCA{}, err
+		return step.HCA{}, err
 	}
 	kind := part.Of(e.Kind())
 	err = kind.Read(&part.Reading{World: l.World, View: v, Mode: mode, Entry: e, Device: d, Stays: stays, HCA: &h})
@@ -157,7 +156,7 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 		return h, err
 	}
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
-		return plan.HCA{}, err
+		return step.HCA{}, err
 	}
 	for _, p := range h.Ports {
 		if p.Interface == nil || !h.Changes(mode, p.Interface.ID) {
@@ -165,7 +164,7 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 		}
 		s, err := l.readInterface(v, mode, &h, e, d, p)
 		if err != nil {
-			return plan.HCA{}, err
+			return step.HCA{}, err
 		}
 		h.Interfaces = append(h.Interfaces, s)
 	}
@@ -195,7 +194,7 @@ func (n *Host) readAccess(d scan.Device) (*step.Access, error) {
 }
 
 // readInterface reads what the interface of a port has, if the node can do without it.
-func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
+func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *step.HCA, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
 	if err := survives(e.Keep, d, p.Interface.Name); err != nil {
 		return nil, err
 	}
@@ -213,7 +212,7 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.E
 	if err != nil {
 		return nil, err
 	}
-	if plan.GoesAlong(mode, p.Interface.ID) {
+	if step.GoesAlong(mode, p.Interface.ID) {
 		if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
 			return nil, err
 		}
@@ -304,7 +303,7 @@ func (l *Look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[u
 
 // nameChildren gives the interfaces that gresnet makes for a job names of their own. The first has
 // the name of the interface below it, as one that moves to the job has.
-func nameChildren(hcas []plan.HCA) {
+func nameChildren(hcas []step.HCA) {
 	taken := map[string]bool{}
 	for _, h := range hcas {
 		for _, s := range h.Interfaces {

@@ -6,7 +6,7 @@ import (
 
 	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
 )
@@ -16,7 +16,7 @@ const apartHint = `GN840 leave such routes to a routing daemon; or give both HCA
 
 // Apart refuses HCAs that share routes or next hop objects with an interface that another job can have. Such settings
 // come back only when both interfaces are home, and one lease does not wait for another one.
-func (l *Look) Apart(v *scan.View, hcas []plan.HCA) error {
+func (l *Look) Apart(v *scan.View, hcas []step.HCA) error {
 	var ours []int
 	for _, h := range hcas {
 		for _, s := range h.Interfaces {

@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 )
 
 // Kind is what a kind of parts does in its own way. Whole is what whole HCAs do; other kinds have it in
@@ -72,7 +72,7 @@ type Reading struct {
 	Device scan.Device
 	Stays  bool // the job stays in the node's network: it gets no interface
 
-	HCA *plan.HCA // with its device nodes and ports, and without its interfaces
+	HCA *step.HCA // with its device nodes and ports, and without its interfaces
 }
 
 // Making names an HCA whose parts gresnet has to make, because the site gives it to jobs in parts.

@@ -1,6 +1,8 @@
 // Package step is the closed set of steps that a lease is made of. Each kind
 // is a file: what it must know, its Do, and its Undo beside it. Those of the
 // job's own network are in package network. Hook runs the site's programs.
+// Plan (plan.go) has the order in which a prolog does them, and order (below)
+// the one in which a rollback undoes them.
 //
 // A step is noted in the journal before it is done, so its Undo may find it
 // not begun, half done or done, and may run again after it was killed half

@@ -1,4 +1,4 @@
-package plan_test
+package step_test
 
 import (
 	"fmt"
@@ -11,16 +11,15 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
 	"gresnet/lib/network"
 )
 
-func hca(name, kind, interfaceName string, keep bool) plan.HCA {
+func hca(name, kind, interfaceName string, keep bool) step.HCA {
 	id := node.ID{GUID: name}
-	return plan.HCA{
+	return step.HCA{
 		ID: id, Name: name, Keep: keep,
 		Access:     &step.Access{ID: id, Name: name},
 		Interfaces: []*step.Settings{{Of: id, Port: 1, Interface: link.ID{Kind: kind}, Settings: snapshot.Settings{Own: link.Own{Name: interfaceName}}}},
@@ -45,29 +44,29 @@ func TestTheOrderOfTaking(t *testing.T) {
 	tests := []struct {
 		name string
 		mode rdma.Mode
-		hcas []plan.HCA
+		hcas []step.HCA
 		want string
 	}{
-		{"shared: the RDMA device stays", rdma.Shared, []plan.HCA{roce},
+		{"shared: the RDMA device stays", rdma.Shared, []step.HCA{roce},
 			"namespace, access mlx5_0, settings eth1, link eth1, devices"},
-		{"exclusive: RDMA device before interface", rdma.Exclusive, []plan.HCA{roce},
+		{"exclusive: RDMA device before interface", rdma.Exclusive, []step.HCA{roce},
 			"namespace, access mlx5_0, settings eth1, rdma mlx5_0, link eth1, devices"},
-		{"all RDMA devices, while the interfaces of those before move, device nodes last", rdma.Exclusive, []plan.HCA{roce, roce2, bare, roce},
+		{"all RDMA devices, while the interfaces of those before move, device nodes last", rdma.Exclusive, []step.HCA{roce, roce2, bare, roce},
 			"namespace, access mlx5_0, settings eth1, access mlx5_2, settings eth2, access mlx5_3, access mlx5_0, settings eth1, " +
 				"rdma mlx5_0, rdma mlx5_2, rdma mlx5_3, rdma mlx5_0, link eth1, link eth2, link eth1, devices"},
-		{"but interfaces that are made again first", rdma.Exclusive, []plan.HCA{roce, ib, ib, roce},
+		{"but interfaces that are made again first", rdma.Exclusive, []step.HCA{roce, ib, ib, roce},
 			"namespace, access mlx5_0, settings eth1, access mlx5_1, settings ib0, access mlx5_1, settings ib0, access mlx5_0, settings eth1, " +
 				"rdma mlx5_0, link eth1, rdma mlx5_1, link ib0, rdma mlx5_1, link ib0, rdma mlx5_0, link eth1, devices"},
-		{"a kept interface is not touched", rdma.Exclusive, []plan.HCA{keptRoCE},
+		{"a kept interface is not touched", rdma.Exclusive, []step.HCA{keptRoCE},
 			"namespace, access mlx5_0, rdma mlx5_0, devices"},
-		{"a kept IPoIB interface is made again by the move", rdma.Exclusive, []plan.HCA{keptIB},
+		{"a kept IPoIB interface is made again by the move", rdma.Exclusive, []step.HCA{keptIB},
 			"namespace, access mlx5_1, settings ib0, rdma mlx5_1, link ib0, devices"},
-		{"but not in shared mode", rdma.Shared, []plan.HCA{keptIB},
+		{"but not in shared mode", rdma.Shared, []step.HCA{keptIB},
 			"namespace, access mlx5_1, devices"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := names(plan.Steps(job.Job{}, tt.mode, verbs, nil, nil, tt.hcas)); got != tt.want {
+			if got := names(step.Plan(job.Job{}, tt.mode, verbs, nil, nil, tt.hcas)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -77,7 +76,7 @@ func TestTheOrderOfTaking(t *testing.T) {
 func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 	over := &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}
 	up := &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
-	got := names(plan.Steps(job.Job{}, rdma.Shared, verbs, up, over, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
+	got := names(step.Plan(job.Job{}, rdma.Shared, verbs, up, over, []step.HCA{hca("mlx5_0", "", "eth1", false)}))
 	if want := "namespace, overlay job0, uplink veth 10.0.0.2, access mlx5_0, settings eth1, link eth1, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -86,7 +85,7 @@ func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
 	vf, whole := hca("mlx5_4", "", "eth4", false), hca("mlx5_0", "", "eth1", false)
 	vf.Before = []step.Step{&step.VF{Name: "mlx5_4"}}
-	steps := plan.Steps(job.Job{}, rdma.Shared, verbs, nil, nil, []plan.HCA{whole, vf})
+	steps := step.Plan(job.Job{}, rdma.Shared, verbs, nil, nil, []step.HCA{whole, vf})
 	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, link eth1, link eth4, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -98,7 +97,7 @@ func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
 }
 
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
-	steps := append([]step.Step{&step.Claim{}}, plan.Steps(job.Job{}, rdma.Exclusive, verbs, &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	steps := append([]step.Step{&step.Claim{}}, step.Plan(job.Job{}, rdma.Exclusive, verbs, &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []step.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
 	want := "uplink veth 10.0.0.2, overlay job0, rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
 	if got := names(steps); got != want {
@@ -109,7 +108,7 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 func TestAnInterfaceForAPartitionIsMadeAfterItsHCAMovesAndRemovedBeforeThat(t *testing.T) {
 	whole := hca("mlx5_0", "ipoib", "ib0", false)
 	whole.Children = []*step.Child{{Of: whole.ID, Name: "ib0.8001", PKey: 0x8001}}
-	steps := plan.Steps(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole})
+	steps := step.Plan(job.Job{}, rdma.Exclusive, verbs, nil, nil, []step.HCA{whole})
 	if got, want := names(steps), "namespace, access mlx5_0, settings ib0, rdma mlx5_0, link ib0, child ib0.8001 (P_Key 0x8001), devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -121,7 +120,7 @@ func TestAnInterfaceForAPartitionIsMadeAfterItsHCAMovesAndRemovedBeforeThat(t *t
 
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for mode, guard := range map[rdma.Mode]string{rdma.Shared: config.GuardRequired, rdma.Exclusive: ""} {
-		steps := plan.Steps(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+		steps := step.Plan(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []step.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
 		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs hfi1 umad]", 2) {
 			t.Errorf("devices: %s", got)

@@ -1,6 +1,4 @@
-// Package plan turns what a job gets into the ordered steps of its lease. It is pure: it reads and
-// changes nothing, so a prolog carries out the very plan that gresnet plan shows.
-package plan
+package step
 
 import (
 	"net/netip"
@@ -12,7 +10,6 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 )
@@ -23,11 +20,11 @@ type HCA struct {
 	Name       string
 	Keep       bool      // its interfaces stay on the node
 	CM         []rdma.CM // RDMA-CM's settings for it, in exclusive mode
-	Access     *step.Access
-	Interfaces []*step.Settings
-	Children   []*step.Child // the interfaces that gresnet makes for a slot
+	Access     *Access
+	Interfaces []*Settings
+	Children   []*Child // the interfaces that gresnet makes for a slot
 
-	Before []step.Step // what comes before all else, as what a PF does for a VF
+	Before []Step // what comes before all else, as what a PF does for a VF
 
 	PKeys map[uint32]node.PKeyEntry // where the ports have the slot's P_Key, by port; nil: it has none
 
@@ -41,7 +38,8 @@ type HCA struct {
 	Ready map[uint32]bool
 }
 
-// Steps returns the steps by which a job gets its claimed HCAs, in order.
+// Plan returns the steps by which a job gets its claimed HCAs, in order. It is pure: it reads and
+// changes nothing, so a prolog carries out the very plan that gresnet plan shows.
 //
 // The notes of all that moves lose come before the first move. An RDMA device goes before its
 // interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
@@ -55,13 +53,13 @@ type HCA struct {
 //
 // A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
 // network: no step moves anything, and all HCAs must have Keep.
-func Steps(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
-	var steps []step.Step
+func Plan(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []Step {
+	var steps []Step
 	for _, h := range hcas {
 		steps = append(steps, h.Before...)
 	}
 	if access.Isolation != config.IsolateDevices {
-		steps = append(steps, &step.Namespace{})
+		steps = append(steps, &Namespace{})
 	}
 	if overlay != nil {
 		steps = append(steps, overlay)
@@ -69,11 +67,11 @@ func Steps(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Upli
 	if uplink != nil {
 		steps = append(steps, uplink)
 	}
-	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM == config.CMYes, UID: j.UID, GID: j.GID}
+	devices := &Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM == config.CMYes, UID: j.UID, GID: j.GID}
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}
-	var children []step.Step
+	var children []Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
 		for _, c := range h.Children {
@@ -90,8 +88,8 @@ func Steps(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Upli
 func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || GoesAlong(mode, i) }
 
 // keep returns the steps that note what the moves of an HCA lose.
-func keep(mode rdma.Mode, h HCA) []step.Step {
-	steps := []step.Step{h.Access}
+func keep(mode rdma.Mode, h HCA) []Step {
+	steps := []Step{h.Access}
 	for _, s := range changed(mode, h) {
 		steps = append(steps, s)
 	}
@@ -102,17 +100,17 @@ func keep(mode rdma.Mode, h HCA) []step.Step {
 // of one, the kernel already moves the RDMA devices of the next: both take time, and neither waits
 // for the other. With IPoIB it must: interfaces that the kernel makes again take names that others
 // are about to get.
-func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
-	var links []step.Step // of the HCAs before, which are not moved yet
+func move(mode rdma.Mode, hcas []HCA) (steps []Step) {
+	var links []Step // of the HCAs before, which are not moved yet
 	for i, h := range hcas {
 		if i > 0 && (remade(mode, hcas[i-1]) || remade(mode, h)) {
 			steps, links = append(steps, links...), nil
 		}
 		if mode == rdma.Exclusive {
-			steps = append(steps, &step.RDMA{ID: h.ID, Name: netlink.Name(h.Name), CM: h.CM})
+			steps = append(steps, &RDMA{ID: h.ID, Name: netlink.Name(h.Name), CM: h.CM})
 		}
 		for _, s := range changed(mode, h) {
-			links = append(links, &step.Link{
+			links = append(links, &Link{
 				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: netlink.Name(s.Settings.Name), Index: s.Settings.Index, Keep: h.Keep,
 				Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
 			})
@@ -122,7 +120,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 }
 
 // changed returns the interfaces of an HCA that the lease changes.
-func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
+func changed(mode rdma.Mode, h HCA) (list []*Settings) {
 	for _, s := range h.Interfaces {
 		if h.Changes(mode, s.Interface) {
 			list = append(list, s)
@@ -133,7 +131,7 @@ func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 
 // remade tells whether the move of an HCA's RDMA device makes an interface again.
 func remade(mode rdma.Mode, h HCA) bool {
-	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return GoesAlong(mode, s.Interface) })
+	return slices.ContainsFunc(h.Interfaces, func(s *Settings) bool { return GoesAlong(mode, s.Interface) })
 }
 
 // GoesAlong tells whether the move of an interface's RDMA device makes it again: that of IPoIB goes with
