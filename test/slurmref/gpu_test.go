@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	host "gresnet/lib/base/node"
-	"gresnet/lib/hca/gpu"
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
 	"gresnet/test/seed"
@@ -79,12 +79,12 @@ func TestGPUsAreNumberedAsSlurmdDoes(t *testing.T) {
 			r := seed.Rand()
 			for range 60 {
 				have := gpus(r)
-				gres, promise, found, library := gpuFiles(r)
-				if suite == "bookworm" && strings.Contains(gres, "=nvidia\n") {
+				text, promise, found, library := gpuFiles(r)
+				if suite == "bookworm" && strings.Contains(text, "=nvidia\n") {
 					continue // it came with 24.11
 				}
 				node := "NodeName=n1 CPUs=4 Gres=" + promise + "\n"
-				d.Write("gres.conf", gres)
+				d.Write("gres.conf", text)
 				d.Write("slurm.conf", d.Conf(node))
 				use(t, os.RemoveAll(d.Path("fake_gpus.conf")))
 				if found {
@@ -93,9 +93,9 @@ func TestGPUsAreNumberedAsSlurmdDoes(t *testing.T) {
 				numbered, why := d.Gres("gpu")
 				conf, err := slurm.ParseFile("slurm.conf", node)
 				use(t, err)
-				lines, err := slurm.ParseFile("gres.conf", gres)
+				lines, err := slurm.ParseFile("gres.conf", text)
 				use(t, err)
-				said, err := gpu.Of(slurm.Conf(lines.Lines), slurm.Conf(conf.Lines), "n1")
+				said, err := gres.SlurmGPUsOf(slurm.Conf(lines.Lines), slurm.Conf(conf.Lines), "n1")
 				use(t, err)
 				order, err := said.Order(have)
 				use(t, err)
@@ -109,7 +109,7 @@ func TestGPUsAreNumberedAsSlurmdDoes(t *testing.T) {
 					want = append(want, file)
 				}
 				if why != "" || !slices.Equal(got, want) {
-					t.Fatalf("slurmd has %q %s, gresnet %q of %q\n%s%s", want, why, got, fakes(have, library), gres, node)
+					t.Fatalf("slurmd has %q %s, gresnet %q of %q\n%s%s", want, why, got, fakes(have, library), text, node)
 				}
 			}
 		})

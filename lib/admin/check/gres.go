@@ -9,7 +9,7 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/node"
-	"gresnet/lib/hca/gpu"
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/sysfs"
@@ -112,7 +112,7 @@ func sharedGPUs(conf slurm.Conf) []Finding {
 // gpus holds the GPUs of gres.conf against those that the kernel has.
 func (s Site) gpus(lines, conf slurm.Conf) []Finding {
 	const about = "gres.conf"
-	said, err := gpu.Of(lines, conf, s.Node)
+	said, err := gres.SlurmGPUsOf(lines, conf, s.Node)
 	if err != nil {
 		return []Finding{failed(about, err)}
 	}

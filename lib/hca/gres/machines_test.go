@@ -6,7 +6,6 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/node"
-	"gresnet/lib/hca/gpu"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/test/machines"
@@ -20,7 +19,7 @@ func topologyOf(t *testing.T, m machines.Machine) (gres.Topology, gres.Mapping) 
 		t.Fatal(err)
 	}
 	top := gres.Topology{HCAs: map[node.ID]node.Location{}}
-	top.GPUs, err = gpu.Slurm{Detect: "nvml"}.Order(have)
+	top.GPUs, err = gres.SlurmGPUs{Detect: "nvml"}.Order(have)
 	if err != nil {
 		t.Fatal(err)
 	}

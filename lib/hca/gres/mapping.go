@@ -1,6 +1,7 @@
 // Package gres says what Slurm's GRES mean on this node (Map), what a text says
 // of them (ParseDetail, ParseRequest), and which HCAs a job with some of them
-// gets (Choose). Who says that a job has them is package source's.
+// gets (Choose). It also says which GPU Slurm means by a number (GPUNumbers), and
+// which HCAs serve it (Topology). Who says that a job has them is package source's.
 //
 // There are two kinds of errors. A *Refusal is the job's fault: the job gets
 // nothing, and the node is well. Every other error is the node's or the site's.

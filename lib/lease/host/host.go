@@ -17,7 +17,7 @@ import (
 
 	"gresnet/lib/base/config"
 	"gresnet/lib/base/node"
-	"gresnet/lib/hca/gpu"
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/state"
@@ -47,7 +47,7 @@ type Host struct {
 	// nil: nobody wants to know.
 	Timed func(what string, took time.Duration)
 
-	gpus gpu.Numbers
+	gpus gres.GPUNumbers
 }
 
 // Slurm is what Slurm calls the node, and where its configuration is.

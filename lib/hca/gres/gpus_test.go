@@ -1,4 +1,4 @@
-package gpu_test
+package gres_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"gresnet/lib/base/hint"
 	"gresnet/lib/base/node"
-	"gresnet/lib/hca/gpu"
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
 )
@@ -105,7 +105,7 @@ func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 		"nothing has parts":                            {mig, "Gres=gpu:7", "Name=gpu Count=7", "GPU 0000:01:00.0 is divided, and no line has its parts"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			order, err := new(gpu.Numbers).Order(c.have, site(c.node, c.gres), "", "n1")
+			order, err := new(gres.GPUNumbers).Order(c.have, site(c.node, c.gres), "", "n1")
 			got := numbered(c.have, order)
 			if err != nil {
 				got, _ = strings.CutPrefix(err.Error(), "number the GPUs by gres.conf: ")
@@ -123,7 +123,7 @@ func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 func TestANodeWithoutSlurmsFilesHasItsGPUsInTheOrderOfTheirPCIAddresses(t *testing.T) {
 	have := four(1, 0)
 	for name, root := range map[string]fs.FS{"no files are read": nil, "there are none": fstest.MapFS{}} {
-		if order, err := new(gpu.Numbers).Order(have, root, "", "n1"); err != nil || numbered(have, order) != "1 0" {
+		if order, err := new(gres.GPUNumbers).Order(have, root, "", "n1"); err != nil || numbered(have, order) != "1 0" {
 			t.Errorf("%s: got %s, %v", name, numbered(have, order), err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestANodeWithoutSlurmsFilesHasItsGPUsInTheOrderOfTheirPCIAddresses(t *testi
 
 func TestFilesThatSlurmDoesNotReadTellNoNumbers(t *testing.T) {
 	root := site("Gres=gpu:2", "Name")
-	order, err := new(gpu.Numbers).Order(four(1, 0), root, "/etc/slurm/slurm.conf", "n1")
+	order, err := new(gres.GPUNumbers).Order(four(1, 0), root, "/etc/slurm/slurm.conf", "n1")
 	if err == nil || hint.ID(err) != "GN540" || len(order) != 2 {
 		t.Errorf("got %v, %v", order, err)
 	}
@@ -148,10 +148,10 @@ func (a away) Open(string) (fs.File, error) {
 func TestAFileSystemThatDoesNotAnswerTellsNoNumbersAndHoldsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := away{make(chan struct{})}
-		if order, err := new(gpu.Numbers).Order(nil, root, "/nfs/slurm.conf", "n1"); order != nil || err != nil {
+		if order, err := new(gres.GPUNumbers).Order(nil, root, "/nfs/slurm.conf", "n1"); order != nil || err != nil {
 			t.Errorf("without a GPU: %v, %v", order, err)
 		}
-		if order, err := new(gpu.Numbers).Order(four(1, 0), root, "/nfs/slurm.conf", "n1"); hint.ID(err) != "GN541" || len(order) != 2 {
+		if order, err := new(gres.GPUNumbers).Order(four(1, 0), root, "/nfs/slurm.conf", "n1"); hint.ID(err) != "GN541" || len(order) != 2 {
 			t.Errorf("got %v, %v", order, err)
 		}
 		close(root.asked)
@@ -166,7 +166,7 @@ func TestTheOrderOfADynamicNodesTypesIsNotKnown(t *testing.T) {
 		{two, "NodeName=n1 Gres=gpu:b:2,gpu:a:2\n", ""},
 		{"Name=gpu Type=a File=/dev/nvidia[0-3]\n", "GresTypes=gpu\n", ""},
 	} {
-		gres, err := slurm.ParseFile("gres.conf", c.gres)
+		lines, err := slurm.ParseFile("gres.conf", c.gres)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestTheOrderOfADynamicNodesTypesIsNotKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, err := gpu.Of(slurm.Conf(gres.Lines), slurm.Conf(conf.Lines), "n1")
+		said, err := gres.SlurmGPUsOf(slurm.Conf(lines.Lines), slurm.Conf(conf.Lines), "n1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestGPUsAreNumberedThoughGresConfNamesLinksToThem(t *testing.T) {
 	root["dev/again"] = &fstest.MapFile{Data: []byte("/dev/nvidia1"), Mode: fs.ModeSymlink}
 	root["dev/site/gpu1"] = &fstest.MapFile{Data: []byte("../nvidia0"), Mode: fs.ModeSymlink}
 	have := four(0, 1)
-	order, err := new(gpu.Numbers).Order(have, root, "/etc/slurm/slurm.conf", "n1")
+	order, err := new(gres.GPUNumbers).Order(have, root, "/etc/slurm/slurm.conf", "n1")
 	if err != nil || numbered(have, order) != "1 0" {
 		t.Errorf("numbered %q, %v", numbered(have, order), err)
 	}

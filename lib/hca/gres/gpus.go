@@ -1,10 +1,4 @@
-// Package gpu says which of the node's GPUs Slurm means by a number.
-//
-// Slurm numbers GPUs as its configuration has them, whatever their device nodes are called
-// (src/plugins/gres/gpu/gres_gpu.c:_merge_system_gres_conf). Without AutoDetect it takes them in the
-// order of their File= lines. The AutoDetect of a vendor's library orders them by PCI address, and that
-// of NVIDIA's driver by the names of their device nodes.
-package gpu
+package gres
 
 import (
 	"cmp"
@@ -24,8 +18,13 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// Slurm is what Slurm's files say of a node's GPUs.
-type Slurm struct {
+// SlurmGPUs is what Slurm's files say of a node's GPUs: which of them Slurm means by a number.
+//
+// Slurm numbers GPUs as its configuration has them, whatever their device nodes are called
+// (src/plugins/gres/gpu/gres_gpu.c:_merge_system_gres_conf). Without AutoDetect it takes them in the
+// order of their File= lines. The AutoDetect of a vendor's library orders them by PCI address, and that
+// of NVIDIA's driver by the names of their device nodes.
+type SlurmGPUs struct {
 	Detect  string         // AutoDetect of gres.conf
 	Devices []slurm.Device // in Slurm's order; those that slurmd is to find have no file
 	Dynamic bool           // slurm.conf has no line for the node, so only its slurmd knows in which order its types are
@@ -40,20 +39,20 @@ const (
 	full   = "full" // the first of these that finds a GPU
 )
 
-// Of returns what gres.conf and slurm.conf say of a node.
-func Of(gres, conf slurm.Conf, name string) (Slurm, error) {
+// SlurmGPUsOf returns what gres.conf and slurm.conf say of a node.
+func SlurmGPUsOf(gres, conf slurm.Conf, name string) (SlurmGPUs, error) {
 	devices, err := slurm.Merge(gres, conf, name, "gpu")
-	return Slurm{Detect: gres.AutoDetect(name), Devices: devices, Dynamic: !conf.Lists(name)}, err
+	return SlurmGPUs{Detect: gres.AutoDetect(name), Devices: devices, Dynamic: !conf.Lists(name)}, err
 }
 
-// read reads slurm.conf and the gres.conf beside it. file is slurm.conf's path; empty: it is in one of the usual
+// readSlurm reads slurm.conf and the gres.conf beside it. file is slurm.conf's path; empty: it is in one of the usual
 // places. host is the node's name, or its host's. A node without these files says nothing.
-func read(root fs.FS, file, host string) (Slurm, error) {
+func readSlurm(root fs.FS, file, host string) (SlurmGPUs, error) {
 	if root == nil {
-		return Slurm{}, nil
+		return SlurmGPUs{}, nil
 	}
 	type answer struct {
-		Slurm
+		SlurmGPUs
 		err error
 	}
 	a, read := poll.Within(context.Background(), poll.SlurmConf, func() answer {
@@ -61,38 +60,38 @@ func read(root fs.FS, file, host string) (Slurm, error) {
 		return answer{s, err}
 	})
 	if !read {
-		return Slurm{}, hint.With(errors.New("number the GPUs: read gres.conf and slurm.conf: no answer in time"), "GN541 see whether the file system with slurm.conf answers: stat -f, mount")
+		return SlurmGPUs{}, hint.With(errors.New("number the GPUs: read gres.conf and slurm.conf: no answer in time"), "GN541 see whether the file system with slurm.conf answers: stat -f, mount")
 	}
 	if a.err != nil {
-		return Slurm{}, hint.With(fmt.Errorf("number the GPUs: %w", a.err), "GN540 correct what Slurm does not read: gresnet check")
+		return SlurmGPUs{}, hint.With(fmt.Errorf("number the GPUs: %w", a.err), "GN540 correct what Slurm does not read: gresnet check")
 	}
-	return a.Slurm, nil
+	return a.SlurmGPUs, nil
 }
 
-func readFiles(root fs.FS, file, host string) (Slurm, error) {
+func readFiles(root fs.FS, file, host string) (SlurmGPUs, error) {
 	file = slurm.Find(root, file)
 	gresFile := path.Join(path.Dir(file), "gres.conf")
 	if file == "" || !slurm.Exists(root, file) || !slurm.Exists(root, gresFile) {
-		return Slurm{}, nil
+		return SlurmGPUs{}, nil
 	}
 	conf, err := slurm.Read(root, file)
 	if err != nil {
-		return Slurm{}, err
+		return SlurmGPUs{}, err
 	}
 	gres, err := slurm.Read(root, gresFile)
 	if err != nil {
-		return Slurm{}, err
+		return SlurmGPUs{}, err
 	}
 	name, err := conf.Node(host)
 	if err != nil {
-		return Slurm{}, err
+		return SlurmGPUs{}, err
 	}
-	said, err := Of(gres, conf, name)
+	said, err := SlurmGPUsOf(gres, conf, name)
 	return said.Follow(root), err
 }
 
 // Follow returns what Slurm's files say, with the devices that links lead to: a site may name its GPUs by links of udev's.
-func (s Slurm) Follow(root fs.FS) Slurm {
+func (s SlurmGPUs) Follow(root fs.FS) SlurmGPUs {
 	s.Devices = slices.Clone(s.Devices)
 	for i, d := range s.Devices {
 		s.Devices[i].File = follow(root, d.File)
@@ -119,20 +118,20 @@ func follow(root fs.FS, file string) string {
 	return file
 }
 
-// Numbers are those of a node's GPUs. It reads Slurm's files once.
-type Numbers struct {
+// GPUNumbers are those of a node's GPUs. It reads Slurm's files once.
+type GPUNumbers struct {
 	once  sync.Once
-	slurm Slurm
+	slurm SlurmGPUs
 	err   error
 }
 
 // Order is that of Slurm's files; see Read, and Slurm's Order. unknown is why nothing tells it: then it
 // is that of the PCI addresses. Without a GPU the files are not read.
-func (n *Numbers) Order(have []sysfs.GPU, root fs.FS, file, host string) (gpus []node.Location, unknown error) {
+func (n *GPUNumbers) Order(have []sysfs.GPU, root fs.FS, file, host string) (gpus []node.Location, unknown error) {
 	if len(have) == 0 {
 		return nil, nil
 	}
-	n.once.Do(func() { n.slurm, n.err = read(root, file, host) })
+	n.once.Do(func() { n.slurm, n.err = readSlurm(root, file, host) })
 	if n.err == nil {
 		gpus, unknown = n.slurm.Order(have)
 	}
@@ -143,24 +142,24 @@ func (n *Numbers) Order(have []sysfs.GPU, root fs.FS, file, host string) (gpus [
 }
 
 // Silent tells whether Slurm's files do not say which GPUs they mean.
-func (s Slurm) Silent(have []sysfs.GPU) bool {
+func (s SlurmGPUs) Silent(have []sysfs.GPU) bool {
 	switch s.Detect {
 	case nvml, rsmi, oneAPI, driver, full:
 		return false
 	}
-	return !slices.ContainsFunc(s.Devices, func(d slurm.Device) bool { return find(have, d) >= 0 })
+	return !slices.ContainsFunc(s.Devices, func(d slurm.Device) bool { return gpuOf(have, d) >= 0 })
 }
 
 // Order returns where GPUs are, in the order in which Slurm numbers them. One that the kernel does not
 // have has no PCI address. Where Slurm's files say nothing, they are in the order of their PCI addresses.
 // have is in that order.
-func (s Slurm) Order(have []sysfs.GPU) ([]node.Location, error) {
+func (s SlurmGPUs) Order(have []sysfs.GPU) ([]node.Location, error) {
 	if s.Dynamic && slices.ContainsFunc(s.Devices, func(d slurm.Device) bool { return d.Type != s.Devices[0].Type }) {
 		return nil, unknown("slurm.conf has no line for the node, and slurmd has its types in the order of its --conf")
 	}
 	switch s.Detect {
 	case nvml, oneAPI:
-		return s.detected(parts(have), byLibrary)
+		return s.detected(eachPart(have), byLibrary)
 	case rsmi:
 		if i := slices.IndexFunc(have, isDivided); i >= 0 {
 			return nil, unknown("GPU %s is divided, and nothing tells in which order AutoDetect=%s has its parts", have[i].PCI, s.Detect)
@@ -169,7 +168,7 @@ func (s Slurm) Order(have []sysfs.GPU) ([]node.Location, error) {
 	case driver:
 		return s.detected(have, byFile)
 	case full:
-		a, errA := s.detected(parts(have), byLibrary)
+		a, errA := s.detected(eachPart(have), byLibrary)
 		b, errB := s.detected(have, byFile)
 		if errA == nil && errB == nil && !slices.EqualFunc(a, b, func(a, b node.Location) bool { return a.PCI == b.PCI }) {
 			errA = unknown("AutoDetect=full has them by their PCI addresses or by their device nodes, which differ")
@@ -202,8 +201,8 @@ func locations(gpus []sysfs.GPU) (list []node.Location) {
 	return list
 }
 
-// find returns which GPU a device is, or is a part of; -1: none.
-func find(have []sysfs.GPU, d slurm.Device) int {
+// gpuOf returns which GPU a device is, or is a part of; -1: none.
+func gpuOf(have []sysfs.GPU, d slurm.Device) int {
 	for _, file := range append([]string{d.File}, d.More...) {
 		file = path.Clean(file)
 		by, isPath := strings.CutPrefix(file, "/dev/dri/by-path/pci-")
@@ -218,9 +217,9 @@ func find(have []sysfs.GPU, d slurm.Device) int {
 }
 
 // listed returns the GPUs of File= lines.
-func (s Slurm) listed(have []sysfs.GPU) (list []node.Location) {
+func (s SlurmGPUs) listed(have []sysfs.GPU) (list []node.Location) {
 	for _, d := range s.Devices {
-		if i := find(have, d); i >= 0 {
+		if i := gpuOf(have, d); i >= 0 {
 			list = append(list, have[i].Location)
 		} else if d.File != "" {
 			list = append(list, node.Location{NUMA: -1})
@@ -241,8 +240,8 @@ func byLibrary(a, b sysfs.GPU) int {
 
 func byFile(a, b sysfs.GPU) int { return a.Minor - b.Minor }
 
-// parts has each part of a GPU on its own.
-func parts(have []sysfs.GPU) (list []sysfs.GPU) {
+// eachPart has each part of a GPU on its own.
+func eachPart(have []sysfs.GPU) (list []sysfs.GPU) {
 	for _, g := range have {
 		for range max(g.Parts, 1) {
 			list = append(list, g)
@@ -253,14 +252,14 @@ func parts(have []sysfs.GPU) (list []sysfs.GPU) {
 
 // detected returns the GPUs that slurmd finds and that slurm.conf counts. What a line has and slurmd does
 // not find comes after them.
-func (s Slurm) detected(have []sysfs.GPU, order func(a, b sysfs.GPU) int) ([]node.Location, error) {
+func (s SlurmGPUs) detected(have []sysfs.GPU, order func(a, b sysfs.GPU) int) ([]node.Location, error) {
 	found := slices.Clone(have)
 	slices.SortStableFunc(found, byFile) // the order in which Slurm counts them
 	var counted []sysfs.GPU
 	var others []node.Location
 	var open []slurm.Device // devices whose file no line has
 	for _, d := range s.Devices {
-		i := find(found, d)
+		i := gpuOf(found, d)
 		switch {
 		case d.File == "":
 			open = append(open, d)
