@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/base/hint"
 	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/ports"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/part"
@@ -17,8 +18,8 @@ import (
 
 // Boot prepares the node before slurmd starts. It returns all leases that are left, because
 // their namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
-// configuration wants, if it wants one; splits the PFs that it gives in parts; and closes the HCAs'
-// device nodes, if it wants that.
+// configuration wants, if it wants one; splits the PFs that it gives in parts; loads the programs of the node's
+// ports; and closes the HCAs' device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Cleanup(ctx, Cleanup{Boot: true})
 	failed = hint.Join(failed, n.Redo())
@@ -27,7 +28,35 @@ func (n *Host) Boot(ctx context.Context) error {
 	}
 	failed = hint.Join(failed, n.split(ctx))
 	restoreLost(ctx, n.Host, true) // VFs that the node had lost are there again
+	n.keepPorts(ctx)
 	return hint.Join(failed, n.Close(ctx))
+}
+
+// keepPorts loads the programs that share out the node's ports, so that no prolog has to. If it cannot, the first
+// job's prolog tries again.
+func (n *Host) keepPorts(ctx context.Context) {
+	if n.Config.Uplink.Kind != config.UplinkAuto {
+		return
+	}
+	err := n.Table().Update(ctx, func(t *table.Table) error {
+		if len(t.Hooked) > 0 {
+			return nil // a job has them
+		}
+		return ports.In(n.Guard.Pins).Keep()
+	})
+	if err != nil {
+		n.Notice(0, "load the programs of the node's ports: %s", err)
+	}
+}
+
+// dropPorts undoes keepPorts.
+func (n *Host) dropPorts(ctx context.Context) error {
+	return n.Table().Update(ctx, func(t *table.Table) error {
+		if len(t.Hooked) > 0 {
+			return nil // the next run that finds no job ends it
+		}
+		return ports.In(n.Guard.Pins).Forget()
+	})
 }
 
 // setMode sets the node's RDMA netns mode.

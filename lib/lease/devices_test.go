@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gresnet/lib/base/config"
+	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/lease/event"
@@ -32,7 +33,7 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 	if err := devnode.Make(filepath.Join(dev, "rdma_cm"), 1, 3, devnode.Access{Mode: 0o666}); err != nil {
 		t.Fatal(err)
 	}
-	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Dev: dev, Sys: fstest.MapFS{}, Proc: os.DirFS("/proc"), Config: config.Config{Access: config.Access{Host: config.Closed}}, Now: time.Now, Log: func(event.Event) {}})
+	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Dev: dev, Sys: fstest.MapFS{}, Guard: bpf.Guard{Pins: filepath.Join(t.TempDir(), "bpf")}, Proc: os.DirFS("/proc"), Config: config.Config{Access: config.Access{Host: config.Closed}}, Now: time.Now, Log: func(event.Event) {}})
 	rules := func([]string) (bool, error) { return true, nil }
 	is := func(what string, mode uint32) {
 		t.Helper()

@@ -22,7 +22,7 @@ func (t *taking) claimUplink(now *table.Table) error {
 	before := now.Hooked
 	err := host.PickUplink(now, t.pool, t.World.Job, t.World.Run)
 	if err == nil && t.pool != nil && t.pool.Auto {
-		err = t.World.OnHost(func(*scan.View) error { return network.HoldHooks(now, ports.Settings{Uplinks: t.pool.Ways}) })
+		err = t.World.OnHost(func(*scan.View) error { return network.HoldHooks(t.World, now, ports.Settings{Uplinks: t.pool.Ways}) })
 	}
 	if err == nil || !t.pool.Auto {
 		return err

@@ -34,7 +34,7 @@ func (n *Host) Reopen(ctx context.Context, had devnode.Picture, udev func([]stri
 	if err != nil {
 		return hint.Join(err, n.Redo(), n.Close(ctx))
 	}
-	return nil
+	return n.dropPorts(ctx)
 }
 
 // Idle fails if jobs hold HCAs of this node. First it returns the leases of jobs that are gone.

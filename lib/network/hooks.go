@@ -14,7 +14,12 @@ import (
 // first and the last run under the node lock.
 
 // HoldHooks notes in the table what the interfaces have that a job's uplink changes.
-func HoldHooks(t *table.Table, s ports.Settings) error {
+func HoldHooks(w *world.World, t *table.Table, s ports.Settings) error {
+	if len(t.Hooked) == 0 {
+		if err := w.Ports().Refresh(); err != nil {
+			return err
+		}
+	}
 	all, err := ports.Look(s)
 	if err != nil {
 		return err

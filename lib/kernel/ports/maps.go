@@ -1,6 +1,7 @@
 package ports
 
 import (
+	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -152,8 +153,8 @@ func (n Node) load() error {
 	return nil
 }
 
-// unload removes the pins, and those of runs that were killed.
-func (n Node) unload() error {
+// Forget removes the pins, and those of runs that were killed. Call it while no job has an uplink.
+func (n Node) Forget() error {
 	err := n.tidy()
 	// First their name goes: nobody finds half of them.
 	if err == nil {
@@ -166,6 +167,48 @@ func (n Node) unload() error {
 		err = n.tidy()
 	}
 	return errors.Join(err, bpf.RemoveFolder(filepath.Dir(n.Pins)))
+}
+
+// Keep loads the programs where no job needs them yet, and has them stay when the last job ends: to load them takes longer
+// than all else of a job's network. Call it while no job has an uplink.
+func (n Node) Keep() error {
+	if err := n.Refresh(); err != nil {
+		return err
+	}
+	if err := n.load(); err != nil {
+		return err
+	}
+	if n.isKept() {
+		return nil
+	}
+	_, err := with(n, "node", func(m bpf.Map) (struct{}, error) { return struct{}{}, m.Pin(n.mark()) })
+	return err
+}
+
+// Refresh removes programs that are not kept, or that another version of gresnet kept. Call it while no job has an uplink.
+func (n Node) Refresh() error {
+	if there, err := n.isThere(); !there || err != nil || n.isKept() {
+		return err
+	}
+	return n.Forget()
+}
+
+// mark returns where the pin is of programs that this version keeps.
+func (n Node) mark() string {
+	return filepath.Join(n.Pins, fmt.Sprintf("kept-%x", sha256.Sum256(image))[:len("kept-")+12])
+}
+
+func (n Node) isKept() bool {
+	_, err := os.Lstat(n.mark())
+	return err == nil
+}
+
+// rest readies kept programs for the next first job.
+func (n Node) rest() error {
+	return errors.Join(
+		settle(n, "callers", map[network]uint8{}),
+		settle(n, "uplinks", map[uint32]uplink{}),
+		n.changeNode(func(v *node) { *v = node{} }))
 }
 
 func (n Node) tidy() error {

@@ -223,7 +223,8 @@ func framing(index int) (header, mtu uint32, err error) {
 	return bytes, uint32(i.Attrs().MTU), nil
 }
 
-// Detach undoes Attach: before has what the interfaces had. An interface that is gone needs nothing.
+// Detach undoes Attach: before has what the interfaces had. An interface that is gone needs nothing. The programs stay
+// if they are kept.
 func (n Node) Detach(before []Before) error {
 	var failed []error
 	for _, b := range before {
@@ -231,7 +232,10 @@ func (n Node) Detach(before []Before) error {
 			failed = append(failed, fmt.Errorf("end the sharing of ports on %s: %w", b.Name, err))
 		}
 	}
-	return errors.Join(append(failed, n.unload())...)
+	if n.isKept() {
+		return errors.Join(append(failed, n.rest(), n.tidy())...)
+	}
+	return errors.Join(append(failed, n.Forget())...)
 }
 
 func detach(b Before) error {
@@ -393,6 +397,9 @@ func (n Node) Unjudged(more ...int) (all []int, err error) {
 		return nil, err
 	}
 	told, err := with(n, "uplinks", bpf.Keys[uint32])
+	if err == nil && len(told) == 0 {
+		return nil, nil // the programs are kept, and wait for a job
+	}
 	for _, index := range told {
 		more = append(more, int(index))
 	}

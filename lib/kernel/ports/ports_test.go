@@ -429,6 +429,79 @@ func TestANodeComesBackAsItWasFromSharingItsPorts(t *testing.T) {
 	}
 }
 
+func TestKeptProgramsStayAfterTheLastJobAndKnowNothingOfIt(t *testing.T) {
+	w := newWorld(t)
+	n := pins(t)
+	w.nodes["n1"] = n
+	if err := n.Keep(); err != nil {
+		t.Fatal(err)
+	}
+	was, s := w.picture("n1"), w.settings("n1")
+	pinned := names(t, n.Pins)
+	for range 2 {
+		w.do("n1", func() error {
+			if err := n.Refresh(); err != nil {
+				return err
+			}
+			had, err := ports.Look(s)
+			if err != nil {
+				return err
+			}
+			if err := n.Attach(s); err != nil {
+				return err
+			}
+			return n.Detach(had)
+		})
+		if now := names(t, n.Pins); now != pinned {
+			t.Errorf("pins were %s and are %s", pinned, now)
+		}
+		for _, name := range []string{"callers", "uplinks", "jobs"} {
+			m, err := bpf.OpenMap(n.Pins + "/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, err := bpf.Keys[uint64](m)
+			if len(left) != 0 || errors.Join(err, m.Close()) != nil {
+				t.Errorf("%s has %d entries without a job, %v", name, len(left), err)
+			}
+		}
+		if diff := netnstest.Diff(was, w.picture("n1")); diff != "" {
+			t.Errorf("the node is another one:\n%s", diff)
+		}
+		w.do("n1", func() error {
+			blind, err := n.Unjudged()
+			if len(blind) > 0 {
+				t.Errorf("interfaces %v count as not judged, without a job", blind)
+			}
+			return err
+		})
+	}
+	mark := n.Pins + "/" + strings.Fields(pinned)[slices.IndexFunc(strings.Fields(pinned), func(name string) bool { return strings.HasPrefix(name, "kept-") })]
+	if err := os.Rename(mark, n.Pins+"/kept-0000"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(n.Pins); !os.IsNotExist(err) {
+		t.Errorf("programs that another version kept are there: %v", err)
+	}
+}
+
+// names returns the names of what is pinned in a folder.
+func names(t *testing.T, folder string) string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
 func TestAJobsEntryEndsAllThatItHas(t *testing.T) {
 	w := twoJobs(t)
 	w.serve("j-1", "j", "", aPort)

@@ -88,7 +88,7 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 		t.Errorf("the release: exit %d: %s", code, out)
 	}
 	closed("after a job whose lease was removed by hand")
-	if _, err := os.Lstat("/sys/fs/bpf/gresnet"); !os.IsNotExist(err) {
+	if _, err := os.Lstat("/sys/fs/bpf/gresnet/devices"); !os.IsNotExist(err) {
 		t.Errorf("the guard of the job whose lease was removed by hand is still there: %v", err)
 	}
 }

@@ -117,7 +117,7 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 		if closed(t, hca) {
 			t.Errorf("%s: the node's device node stays closed", part)
 		}
-		if _, err := os.Stat("/sys/fs/bpf/gresnet"); err == nil {
+		if _, err := os.Stat("/sys/fs/bpf/gresnet/devices"); err == nil {
 			t.Errorf("%s: the guard is there and no job has an HCA", part)
 		}
 		vm.Same(t, before)
