@@ -315,22 +315,21 @@ func misconfigurations(t *testing.T) []row {
 const misconfigured = "\n## Misconfigurations that `check` finds\n"
 
 const checksHead = `
-A test makes %[1]d of them on a good node, and wants ` + "`check`" + ` to exit with 1 and to say what to do. ` + "`check --fix`" + ` makes the
-changes that setup makes, with copies, and ` + "`setup --undo`" + ` restores the files: some of %[2]s. It also restricts device
-nodes that users can open. Where ` + "`setup`" + ` would have to guess, it only makes the placeholder files and enables
-` + "`gresnet.service`" + `. ` + "`--dry-run`" + ` shows what it would do. It does not touch files that users may have written, settings
-that a person has chosen, and broken hardware.
+A test makes %[1]d of them on a good node, one by one, and ` + "`check`" + ` finds each. ` + "`check --fix`" + ` makes the changes
+that setup makes, with copies, and ` + "`setup --undo`" + ` restores the files: some of
+%[2]s. It also restricts device nodes that users can open.
+Where ` + "`setup`" + ` would have to guess, it only makes the placeholder files and enables ` + "`gresnet.service`" + `. It does not touch
+files that users may have written, settings that a person has chosen, and broken hardware.
 `
 
 const checksFoot = `
 ### What it cannot find
 
-| | why |
-| --- | --- |
-| whether a switch or another firewall drops UDP port 489 between nodes, and whether other nodes reach srun in a job | no packet of its own leaves the node: run ` + "`srun -N2 --gres=nic:1 ping -c 1 NODE`" + ` |
-| whether slurmctld has the same slurm.conf, and has read it | it makes no RPC: ` + "`scontrol show node`" + `, ` + "`scontrol reconfigure`" + ` |
-| whether a script of the site's calls gresnet, before a job has run | only a run tells; from then on it reads the last run's record |
-| whether a link is slow, or its subnet manager gone | it looks at states of ports; NHC's ` + "`check_gresnet_ports`" + ` compares their rates |
+- whether a switch or another firewall drops UDP port 489 between nodes, and whether other nodes reach srun in a job: run
+  ` + "`srun -N2 --gres=nic:1 ping -c 1 NODE`" + `;
+- whether slurmctld has the same slurm.conf, and has read it: ` + "`scontrol show node`" + `, ` + "`scontrol reconfigure`" + `;
+- whether a script of the site's calls gresnet, before a job has run;
+- whether a link is slow, or its subnet manager gone: NHC's ` + "`check_gresnet_ports`" + ` compares rates of ports.
 `
 
 // TestEachMisconfigurationIsFoundAndSaysWhatToDo also makes the last section of docs/errors.md (go test
