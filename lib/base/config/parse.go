@@ -63,8 +63,7 @@ func (s *Slurm) read(t table) {
 	t.Allow(
 		// `["nic"]` | GRES names that mean an HCA
 		"gres",
-		// `["scontrol", "gpu"]` | which sources say what a job gets, in the order in which they are asked: see
-		// below
+		// `["scontrol", "gpu"]` | which sources say what a job gets, in this order: see below
 		"source",
 		// `"none"` | if a job has only some of the GPUs that an HCA serves, it does not get the HCA;
 		// `"first"`: the first job that has one of them gets it
@@ -75,7 +74,7 @@ func (s *Slurm) read(t table) {
 		"program",
 		// `"50s"` | how long all tries of `scontrol`, or of the site's program, may take together: 100ms to
 		// 30m, without the key half of `deadline.prolog`. Let it be longer than a failover of slurmctld
-		// (`SlurmctldTimeout`), and raise `deadline.prolog` for that
+		// (`SlurmctldTimeout`)
 		"timeout",
 		// `false` | with `true` a prolog that fails tells slurmctld why, by two RPCs and in five seconds at most:
 		// [`sinfo -R`](trouble.md#why-a-node-is-drained-in-sinfo--r) then shows it. A reason that the node has
