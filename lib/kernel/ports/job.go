@@ -105,9 +105,15 @@ func (n Node) enter(j Job) error {
 		return err
 	}
 	if j.Whole {
-		return n.changeNode(func(v *node) { v.Whole = veth })
+		return n.setWhole(veth)
 	}
 	return nil
+}
+
+// setWhole makes a job, or none, the one that has all ports that nobody has.
+func (n Node) setWhole(veth uint32) error {
+	_, err := with(n, "whole", func(m bpf.Map) (struct{}, error) { return struct{}{}, bpf.Put(m, uint32(0), veth) })
+	return err
 }
 
 // lead leads a block to a job, unless another job has a part of it.
@@ -179,15 +185,7 @@ func (n Node) Remove(veth int) error {
 
 // remove forgets a job. The entry by which it is found goes last.
 func (n Node) remove(veth uint32) error {
-	next, err := n.other(veth)
-	if err == nil {
-		err = n.changeNode(func(v *node) {
-			if v.Whole == veth {
-				v.Whole = next
-			}
-		})
-	}
-	if err != nil {
+	if err := n.endWhole(veth); err != nil {
 		return err
 	}
 	if _, err := with(n, "blocks", func(m bpf.Map) (int, error) { return 0, unblock(m, veth) }); err != nil {
@@ -196,7 +194,26 @@ func (n Node) remove(veth uint32) error {
 	if _, err := with(n, "aliases", func(m bpf.Map) (int, error) { return 0, unalias(m, veth) }); err != nil {
 		return err
 	}
-	_, err = with(n, "jobs", func(m bpf.Map) (int, error) { return 0, bpf.Delete(m, veth) })
+	_, err := with(n, "jobs", func(m bpf.Map) (int, error) { return 0, bpf.Delete(m, veth) })
+	return err
+}
+
+// endWhole gives all ports that nobody has to another such job, if this one has them. A job that comes meanwhile writes
+// its entry and then the map, so a second look finds it if the write here was the later one.
+func (n Node) endWhole(veth uint32) error {
+	has, err := with(n, "whole", func(m bpf.Map) (uint32, error) { return bpf.Get[uint32, uint32](m, 0) })
+	for has == veth && err == nil {
+		var next, again uint32
+		if next, err = n.other(veth); err == nil {
+			err = n.setWhole(next)
+		}
+		if err == nil {
+			again, err = n.other(veth)
+		}
+		if next == again {
+			break
+		}
+	}
 	return err
 }
 

@@ -30,9 +30,9 @@ type (
 	address [4]byte
 
 	node struct {
-		Uplink, SlurmUser, Whole uint32
-		First, Last              uint16 // ephemeral
-		SrunFirst, SrunLast      uint16
+		Uplink, SlurmUser   uint32
+		First, Last         uint16 // ephemeral
+		SrunFirst, SrunLast uint16
 	}
 	job struct {
 		Address     address
@@ -75,6 +75,7 @@ func sized[K, V any](kind, entries, flags uint32) bpf.Layout {
 // layouts has all maps of the programs.
 var layouts = map[string]bpf.Layout{
 	"node":     sized[uint32, node](unix.BPF_MAP_TYPE_ARRAY, 1, 0),
+	"whole":    sized[uint32, uint32](unix.BPF_MAP_TYPE_ARRAY, 1, 0),
 	"blocks":   sized[uint32, uint32](unix.BPF_MAP_TYPE_ARRAY, 1<<16/Grain, 0),
 	"jobs":     sized[uint32, job](unix.BPF_MAP_TYPE_HASH, 256, 0),
 	"uplinks":  sized[uint32, uplink](unix.BPF_MAP_TYPE_HASH, 64, 0),

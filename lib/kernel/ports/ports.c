@@ -40,7 +40,6 @@ enum { ECHO = 1, FRAGMENT };
 struct node {
 	__u32 uplink; // by which its address is reached
 	__u32 slurm_uid;
-	__u32 whole; // the veth of the job that has all ports that nobody has; 0: no job has
 	__u16 ephemeral_first, ephemeral_last;
 	__u16 srun_first, srun_last; // where slurm.conf has each srun listen, or zero
 };
@@ -78,6 +77,7 @@ struct key {
 		__uint(map_flags, FLAGS);                                                                              \
 	} NAME SEC(".maps")
 MAP(node, BPF_MAP_TYPE_ARRAY, __u32, struct node, 1, 0);
+MAP(whole, BPF_MAP_TYPE_ARRAY, __u32, __u32, 1, 0); // the veth of the job that has all ports that nobody has, or 0
 MAP(blocks, BPF_MAP_TYPE_ARRAY, __u32, __u32, 65536 >> GRAIN, 0); // a port, less its last bits -> a job's veth
 MAP(jobs, BPF_MAP_TYPE_HASH, __u32, struct job, 256, 0);	  // by the index of its veth
 MAP(uplinks, BPF_MAP_TYPE_HASH, __u32, struct uplink, 64, 0);	  // by index
@@ -113,6 +113,14 @@ static __always_inline struct node *the_node(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&node, &zero);
+}
+
+// whole_veth returns the veth of the job that has all ports that nobody has, or 0.
+static __always_inline __u32 whole_veth(void)
+{
+	__u32 zero = 0, *veth = bpf_map_lookup_elem(&whole, &zero);
+
+	return veth ? *veth : 0;
 }
 
 // sum returns the checksum of the internet (RFC 1071) for a difference.
@@ -327,9 +335,9 @@ static __always_inline _Bool is_nodes(struct __sk_buff *skb, __u8 proto, __u32 p
 }
 
 // has_whole tells whether a job has all ports that nobody has. Another one could have its veth's index by now.
-static __always_inline _Bool has_whole(struct node *n)
+static __always_inline _Bool has_whole(void)
 {
-	__u32 veth = n->whole;
+	__u32 veth = whole_veth();
 	struct job *j = veth ? bpf_map_lookup_elem(&jobs, &veth) : NULL;
 
 	return j && j->whole;
@@ -353,7 +361,7 @@ static __always_inline _Bool answers_own(struct __sk_buff *skb, struct node *n, 
 	if (load(skb, INNER, &ip, sizeof(ip)) || ip.ihl != 5 || ip.daddr != j->addr || load(skb, INNER + 20, w, 4))
 		return 0;
 	port = bpf_ntohs(w[1]);
-	return (port >= j->first && port <= j->last) || (n->whole == veth && is_spare(n, port));
+	return (port >= j->first && port <= j->last) || (whole_veth() == veth && is_spare(n, port));
 }
 
 // may_answer tells whether a job may send to a process of one of its nodes. Of a datagram nobody knows whether it is an
@@ -361,9 +369,9 @@ static __always_inline _Bool answers_own(struct __sk_buff *skb, struct node *n, 
 static __always_inline _Bool may_answer(struct node *n, __u32 veth, struct packet *p, __u32 to)
 {
 	if (p->later)
-		return p->proto == IPPROTO_UDP && n->whole == veth && !is_local(to);
+		return p->proto == IPPROTO_UDP && whole_veth() == veth && !is_local(to);
 	if (p->proto == IPPROTO_UDP)
-		return n->whole == veth && is_spare(n, p->sport) && !is_local(to);
+		return whole_veth() == veth && is_spare(n, p->sport) && !is_local(to);
 	return p->proto == IPPROTO_TCP;
 }
 
@@ -437,7 +445,7 @@ int from_job(struct __sk_buff *skb)
 		// only root makes it without a first fragment, which has been judged
 	} else if (has_ports(&p)) {
 		if ((p.sport < j->first || p.sport > j->last) &&
-		    (n->whole != me || !j->whole || !is_spare(n, p.sport) ||
+		    (whole_veth() != me || !j->whole || !is_spare(n, p.sport) ||
 		     is_nodes(skb, p.proto, p.daddr, p.dport, p.saddr, p.sport))) {
 			__sync_fetch_and_add(&j->dropped, 1);
 			return refuse(skb, j, &p, PORT);
@@ -524,9 +532,9 @@ int from_wire(struct __sk_buff *skb)
 		to = job_at(p.dport);
 		if (to && p.syn && !may_call(n, to, &p))
 			return drop(CALLER);
-		if (!to && has_whole(n) && is_spare(n, p.dport) &&
+		if (!to && has_whole() && is_spare(n, p.dport) &&
 		    !is_nodes(skb, p.proto, p.saddr, p.sport, p.daddr, p.dport))
-			to = n->whole;
+			to = whole_veth();
 		if (to && (p.proto == IPPROTO_TCP || !job_at(p.dport)) && !is_service(p.sport))
 			as = alias_of(to, p.saddr); // a process of a node: the job takes its address for the job there
 	} else if (p.proto == IPPROTO_ICMP && p.type == 0) {

@@ -614,6 +614,53 @@ func TestWhatAKilledRunLeftIsInNobodysWay(t *testing.T) {
 	w.wantsBy("tcp", "who has the ports next", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "k 192.0.2.99")
 }
 
+func TestAProgramThatTellsWhatTheNodeHasTakesNoPortsFromAJobThatBegins(t *testing.T) {
+	w := newWorld(t)
+	n := pins(t)
+	s := w.settings("n1")
+	w.do("n1", func() error { return n.Attach(s) })
+	m, err := bpf.OpenMap(n.Pins + "/whole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	stop, ended := make(chan struct{}), make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+				err = w.at["n1"].Do(func() error { return n.Attach(s) })
+			}
+		}
+		ended <- err
+	}()
+	has := func(want uint32, when string) {
+		t.Helper()
+		if got, err := bpf.Get[uint32, uint32](m, 0); got != want || err != nil {
+			t.Fatalf("%s: the job with veth %d has all ports, want %d: %v", when, got, want, err)
+		}
+	}
+	for k := range 300 {
+		j := ports.Job{ID: 1, Veth: 1000 + k%2, Address: netip.MustParseAddr("192.0.2.1"), Block: firstBlock, Whole: true}
+		if err := n.Admit(j); err != nil {
+			t.Fatal(err)
+		}
+		has(uint32(j.Veth), "it began")
+		if err := n.Remove(j.Veth); err != nil {
+			t.Fatal(err)
+		}
+		has(0, "it ended")
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestJobsThatBeginAndEndAtOnceAreNotInEachOthersWay(t *testing.T) {
 	w := newWorld(t)
 	n := pins(t)
