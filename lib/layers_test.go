@@ -24,7 +24,6 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/admin/cli":      "reads its own CPU time, and sends to journald's socket",
 	"gresnet/lib/kernel/detach":  "starts processes that can be left behind, and makes raw system calls there",
 	"gresnet/lib/admin/metrics":  "opens a file without following a link",
-	"gresnet/lib/kernel/mount":   "mounts",
 	"gresnet/lib/kernel/netlink": "asks over netlink",
 	"gresnet/lib/admin/setup":    "makes files with the owner and the attributes of those that they replace",
 	"gresnet/lib/admin/trial":    "starts processes in a job's namespaces and as a job's user, and kills some",

@@ -11,7 +11,6 @@ import (
 	"gresnet/lib/base/config"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/devnode"
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
@@ -26,10 +25,10 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 	if err := os.Mkdir(dev, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := mount.Devices(dev); err != nil {
+	if err := state.MountDevices(dev); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = mount.Remove(dev) })
+	t.Cleanup(func() { _ = state.Unmount(dev) })
 	if err := devnode.Make(filepath.Join(dev, "rdma_cm"), 1, 3, devnode.Access{Mode: 0o666}); err != nil {
 		t.Fatal(err)
 	}

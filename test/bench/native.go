@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/link/snapshot"
 	"gresnet/lib/link/sysctl"
+	"gresnet/lib/state"
 )
 
 // order is what a command that measures all of its cases is told.
@@ -303,5 +303,5 @@ func (p part) give(indices []int) error {
 	if err != nil {
 		return err
 	}
-	return mount.Remove(p.path)
+	return state.Unmount(p.path)
 }

@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
@@ -58,7 +57,7 @@ func leased(t *testing.T) (n *host.Host, child *step.Child, outside *netnstest.N
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	t.Cleanup(func() { mount.Remove(dir.Netns()) })
+	t.Cleanup(func() { state.Unmount(dir.Netns()) })
 	outside = netnstest.New(t)
 	outside.IP("link add outside type veth peer name inside netns " + dir.Netns())
 	outside.IP("link set outside up")
@@ -169,7 +168,7 @@ func TestTheNamespaceEndsThoughALookHasItsSysOpen(t *testing.T) {
 		t.Fatalf("it has %d", len(l.sys))
 	}
 	defer l.sys[0].Close()
-	if err := mount.Remove(n.State.Lease(theJob).Netns()); err != nil {
+	if err := state.Unmount(n.State.Lease(theJob).Netns()); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(await.Most(t)); strings.Contains(outside.IP("-br link"), "outside"); time.Sleep(time.Millisecond) {

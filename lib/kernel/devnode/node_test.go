@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gresnet/lib/kernel/devnode"
-	"gresnet/lib/kernel/mount"
+	"gresnet/lib/state"
 	"gresnet/test/netnstest"
 )
 
@@ -21,11 +21,11 @@ func nodes(t *testing.T) string {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := mount.Devices(dir); err != nil {
+	if err := state.MountDevices(dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := mount.Remove(dir); err != nil {
+		if err := state.Unmount(dir); err != nil {
 			t.Error(err)
 		}
 	})

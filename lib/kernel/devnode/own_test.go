@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 
 	"gresnet/lib/base/config"
-	"gresnet/lib/kernel/mount"
+	"gresnet/lib/state"
 	"gresnet/test/netnstest"
 	"gresnet/test/sitetest"
 )
@@ -25,11 +25,11 @@ func deviceFolder(t *testing.T) string {
 		netnstest.Skip(t, "needs root to make device nodes")
 	}
 	dir := filepath.Join(t.TempDir(), "dev")
-	if err := errors.Join(os.Mkdir(dir, 0o700), mount.Devices(dir)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o700), state.MountDevices(dir)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := mount.Remove(dir); err != nil {
+		if err := state.Unmount(dir); err != nil {
 			t.Error(err)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
+	"gresnet/lib/state"
 	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
@@ -84,7 +84,7 @@ func TestCreateAndRemoveLeaveNothing(t *testing.T) {
 		t.Errorf("create on an existing path: %v", err)
 	}
 	for range 2 {
-		if err := mount.Remove(path); err != nil {
+		if err := state.Unmount(path); err != nil {
 			t.Errorf("remove: %v", err)
 		}
 	}

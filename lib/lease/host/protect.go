@@ -12,7 +12,6 @@ import (
 	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/scan"
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
@@ -104,7 +103,7 @@ func (l *Look) findStorage() error {
 	if l.storage != nil {
 		return nil
 	}
-	servers, err := mount.Servers()
+	mounted, err := servers()
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func (l *Look) findStorage() error {
 	for _, addr := range sysfs.NVMeTargets(l.World.Sys) {
 		l.storage = append(l.storage, storage{what: "an NVMe disk", from: addr})
 	}
-	for _, server := range servers {
+	for _, server := range mounted {
 		l.storage = append(l.storage, storage{plain.Name(server.Point), server.Addr, true})
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/devnode"
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/state"
@@ -46,7 +45,7 @@ func (s *Devices) Do(w *world.World) error {
 	if err := os.Mkdir(w.Dir.Devices(), 0o700); err != nil {
 		return err
 	}
-	if err := mount.Devices(w.Dir.Devices()); err != nil {
+	if err := state.MountDevices(w.Dir.Devices()); err != nil {
 		return err
 	}
 	look := w.OnHost
@@ -149,7 +148,7 @@ func (s *Devices) Undo(w *world.World) error {
 	if err := CloseNodes(w); err != nil {
 		return err
 	}
-	if err := mount.Remove(w.Dir.Devices()); err != nil {
+	if err := state.Unmount(w.Dir.Devices()); err != nil {
 		return err
 	}
 	return Unguard(w, w.Job)

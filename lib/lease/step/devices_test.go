@@ -15,7 +15,6 @@ import (
 	"gresnet/lib/base/poll"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/state"
 	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
@@ -73,7 +72,7 @@ func (j *slotJobs) begin(job uint32, guard string) error {
 	if err := os.MkdirAll(w.Dir.Devices(), 0o700); err != nil {
 		j.Fatal(err)
 	}
-	if err := mount.Devices(w.Dir.Devices()); err != nil {
+	if err := state.MountDevices(w.Dir.Devices()); err != nil {
 		j.Fatal(err)
 	}
 	j.Cleanup(func() { j.end(job) })

@@ -5,10 +5,10 @@ import (
 
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/world"
-	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/link"
 	"gresnet/lib/link/sysctl"
+	"gresnet/lib/state"
 )
 
 // Namespace makes the job's network namespace.
@@ -48,5 +48,5 @@ func (*Namespace) Do(w *world.World) error {
 // its last user.
 func (*Namespace) Undo(w *world.World) error {
 	w.LeaveJob()
-	return mount.Remove(w.Dir.Netns())
+	return state.Unmount(w.Dir.Netns())
 }

@@ -1,12 +1,12 @@
-package mount_test
+package host
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
-	"gresnet/lib/kernel/mount"
 	"gresnet/test/fusetest"
 )
 
@@ -21,7 +21,7 @@ func TestAMountedServerIsKnownByItsAddress(t *testing.T) {
 29 22 0:49 / /work rw - lustre 10.0.0.7@tcp:/work/sub:dir rw,addr=10.0.0.8
 `
 	want := `[{/ 10.0.0.1} {/home of\us fd00::8} {/win 192.0.2.9} {/scratch 10.0.0.5} {/scratch 192.0.2.5} {/scratch 10.0.0.6} {/work 10.0.0.8} {/work 10.0.0.7}]`
-	if got := fmt.Sprint(mount.ServersIn([]byte(mountinfo))); got != want {
+	if got := fmt.Sprint(serversIn([]byte(mountinfo), fstest.MapFS{})); got != want {
 		t.Errorf("%s, wanted %s", got, want)
 	}
 }
@@ -41,7 +41,7 @@ func TestAUsersMountIsNoServer(t *testing.T) {
 			"28 22 0:48 / /" + strings.Repeat("x", 100<<10) + " rw - fuse x rw,user_id=1000\n",
 		} {
 			line = strings.ReplaceAll(line, "~", blank)
-			if got := fmt.Sprint(mount.ServersIn([]byte(line + nfs))); got != "[{/home 10.0.0.1}]" {
+			if got := fmt.Sprint(serversIn([]byte(line+nfs), fstest.MapFS{})); got != "[{/home 10.0.0.1}]" {
 				t.Errorf("with %.200q: %s", line, got)
 			}
 		}
@@ -50,23 +50,23 @@ func TestAUsersMountIsNoServer(t *testing.T) {
 
 func TestTheKernelsLineOfAForgedMountIsNoServer(t *testing.T) {
 	fusetest.Mount(t, "x\u00a0rw,addr=10.2.0.9\u00a0")
-	list, err := mount.Mounted()
+	list, err := mountedServers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(list, func(s mount.Server) bool { return s.Addr.String() == "10.2.0.9" }) {
+	if slices.ContainsFunc(list, func(s server) bool { return s.Addr.String() == "10.2.0.9" }) {
 		t.Errorf("a user's mount is a server: %v", list)
 	}
 }
 
 func TestTheKernelsListTellsWhetherThereCanBeANetworkFileSystem(t *testing.T) {
 	const others = "nodev\tsysfs\n\text4\nnodev\tfuse\nnodev\tnfsd\nnodev\trpc_pipefs\nnodev\t9p\n"
-	if mount.HasNetwork([]byte(others)) {
+	if hasNetwork([]byte(others)) {
 		t.Error("there is one among others")
 	}
 	for _, name := range []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs", "beegfs", "gpfs"} {
 		for _, line := range []string{"nodev\t" + name, "\t" + name} {
-			if !mount.HasNetwork([]byte(others+line+"\n\tvfat\n")) || !mount.HasNetwork([]byte(line)) {
+			if !hasNetwork([]byte(others+line+"\n\tvfat\n")) || !hasNetwork([]byte(line)) {
 				t.Errorf("%q is not found", line)
 			}
 		}
@@ -79,6 +79,6 @@ func BenchmarkServersBesideManyOtherMounts(b *testing.B) {
 		fmt.Fprintf(&text, "%d 22 0:48 / /run/user/%d/doc rw,nosuid,nodev,relatime shared:%d - fuse.portal portal rw,user_id=%d,group_id=0\n", i, i, i, i)
 	}
 	for b.Loop() {
-		mount.ServersIn([]byte(text.String()))
+		serversIn([]byte(text.String()), fstest.MapFS{})
 	}
 }

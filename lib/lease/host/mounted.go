@@ -1,4 +1,4 @@
-package mount
+package host
 
 import (
 	"bytes"
@@ -12,33 +12,33 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// Server is a host that the node has a file system mounted from.
-type Server struct {
+// server is a host that the node has a file system mounted from.
+type server struct {
 	Point string
 	Addr  netip.Addr
 }
 
-// network are the types of network file systems that only root can mount. Other types
+// networkTypes are the types of network file systems that only root can mount. Other types
 // are not believed: a user mounts FUSE with any source and any subtype, and a type that
 // a user namespace may mount says what its user wants.
-var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs"}
+var networkTypes = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs"}
 
-// Servers returns the hosts of the mounted network file systems that say theirs: by an option, as
+// servers returns the hosts of the mounted network file systems that say theirs: by an option, as
 // NFS and SMB do (proc_pid_mountinfo(5): super options, addr=), by their source, as Lustre does, or in files
 // of root's.
-func Servers() ([]Server, error) {
+func servers() ([]server, error) {
 	if types, err := os.ReadFile("/proc/filesystems"); err == nil && !hasNetwork(types) {
 		return nil, nil
 	}
 	return mountedServers()
 }
 
-func mountedServers() ([]Server, error) {
+func mountedServers() ([]server, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	return servers(text, hostRoot), nil
+	return serversIn(text, hostRoot), nil
 }
 
 // hasNetwork tells whether the kernel knows a type of network file system, by its list (proc_filesystems(5)). It does as
@@ -54,14 +54,14 @@ func hasNetwork(types []byte) bool {
 	return false
 }
 
-func servers(text []byte, root fs.FS) (list []Server) {
-	mounts := Parse(networkLines(text))
+func serversIn(text []byte, root fs.FS) (list []server) {
+	mounts := parseMounts(networkLines(text))
 	for _, m := range mounts {
-		if !slices.Contains(network, m.FSType) {
+		if !slices.Contains(networkTypes, m.FSType) {
 			continue
 		}
 		for _, addr := range slices.Concat(optionAddrs(m.VFSOptions), lustreAddrs(m.FSType, m.Source), wekaAddrs(m.FSType, m.Source)) {
-			list = append(list, Server{m.Mountpoint, addr})
+			list = append(list, server{m.Mountpoint, addr})
 		}
 	}
 	return append(list, storageServers(mounts, root)...)
@@ -92,7 +92,7 @@ func networkLines(text []byte) (lines []byte) {
 }
 
 func isNetwork(fsType []byte) bool {
-	return slices.Contains(network, string(fsType)) || storage[string(fsType)] != nil
+	return slices.Contains(networkTypes, string(fsType)) || storageTypes[string(fsType)] != nil
 }
 
 func optionAddrs(options string) (addrs []netip.Addr) {
@@ -121,11 +121,11 @@ func lustreAddrs(fsType, source string) (addrs []netip.Addr) {
 	return addrs
 }
 
-// Parse returns the mounts that a mountinfo file has (proc_pid_mountinfo(5)).
+// parseMounts returns the mounts that a mountinfo file has (proc_pid_mountinfo(5)).
 // It skips a line that it cannot parse. Users write into this file: by the name of a
 // FUSE file system's source, and by the path of a mount point, which has no
 // greatest length. One such line must not hide the others.
-func Parse(text []byte) (mounts []*mountinfo.Info) {
+func parseMounts(text []byte) (mounts []*mountinfo.Info) {
 	for line := range strings.Lines(string(text)) {
 		if parsed, err := mountinfo.GetMountsFromReader(strings.NewReader(line), nil); err == nil {
 			mounts = append(mounts, parsed...)

@@ -1,11 +1,9 @@
-package mount_test
+package host
 
 import (
 	"fmt"
 	"testing"
 	"testing/fstest"
-
-	"gresnet/lib/kernel/mount"
 )
 
 func TestServersThatStandInFilesOfRootsAreKnownByTheirAddresses(t *testing.T) {
@@ -25,10 +23,10 @@ func TestServersThatStandInFilesOfRootsAreKnownByTheirAddresses(t *testing.T) {
 			"%%home%%:20_MEMBER_NODE::4:4:n4:name:n4.site:client\n%%home%%:20_MEMBER_NODE\n")},
 	}
 	const want = "[{/weka 10.5.0.1} {/weka 10.5.0.2} {/mnt/beegfs 10.1.0.5} {/mnt/beegfs 192.0.2.5} {/mnt/beegfs 10.1.0.6} {/gpfs/fs1 172.24.14.193} {/gpfs/fs1 172.24.15.1}]"
-	if got := fmt.Sprint(mount.ServersOn([]byte(mounts), root)); got != want {
+	if got := fmt.Sprint(serversIn([]byte(mounts), root)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := fmt.Sprint(mount.ServersOn([]byte("25 22 0:7 / /home rw - nfs 10.0.0.1:/x rw,addr=10.0.0.1\n"), root)); got != "[{/home 10.0.0.1}]" {
+	if got := fmt.Sprint(serversIn([]byte("25 22 0:7 / /home rw - nfs 10.0.0.1:/x rw,addr=10.0.0.1\n"), root)); got != "[{/home 10.0.0.1}]" {
 		t.Errorf("a node without these file systems has %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package mount
+package host
 
 import (
 	"bufio"
@@ -11,17 +11,17 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// storage are the types of file systems whose servers stand in files of root's, and what reads these.
-var storage = map[string]func(root fs.FS) []netip.Addr{"beegfs": beegfsAddrs, "gpfs": gpfsAddrs}
+// storageTypes are the types of file systems whose servers stand in files of root's, and what reads these.
+var storageTypes = map[string]func(root fs.FS) []netip.Addr{"beegfs": beegfsAddrs, "gpfs": gpfsAddrs}
 
 // storageServers returns the servers of those mounts that are of such a type. root is the node's from / on.
-func storageServers(mounts []*mountinfo.Info, root fs.FS) (list []Server) {
+func storageServers(mounts []*mountinfo.Info, root fs.FS) (list []server) {
 	for _, m := range mounts {
-		if storage[m.FSType] == nil {
+		if storageTypes[m.FSType] == nil {
 			continue
 		}
-		for _, addr := range storage[m.FSType](root) {
-			list = append(list, Server{m.Mountpoint, addr})
+		for _, addr := range storageTypes[m.FSType](root) {
+			list = append(list, server{m.Mountpoint, addr})
 		}
 	}
 	return list
