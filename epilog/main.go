@@ -11,7 +11,6 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/lease"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 func main() { os.Exit(run(cli.Outside())) }
@@ -57,6 +56,6 @@ func restore(w *cli.World, f cli.Flags) error {
 	err = w.OnNode(f, w.Lenient(f), "epilog", func(n *lease.Host) error {
 		return n.Restore(context.Background(), j.ID, run)
 	})
-	w.WarnUnrecorded(err, runs.Last(state.Dir(f.String("state")), w.RecordOf(j, err)))
+	w.WarnUnrecorded(err, state.Dir(f.String("state")).EndEpilog(w.RecordOf(j, err)))
 	return err
 }

@@ -16,7 +16,6 @@ import (
 	"gresnet/lib/lease"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 func main() { os.Exit(run(cli.Outside())) }
@@ -55,9 +54,9 @@ func take(w *cli.World, f cli.Flags) error {
 		return err
 	}
 	dir := state.Dir(f.String("state"))
-	runs.Begin(dir, j.ID)
+	dir.BeginProlog(j.ID)
 	err = takeFor(w, f, j)
-	w.WarnUnrecorded(err, runs.End(dir, w.RecordOf(j, err)))
+	w.WarnUnrecorded(err, dir.EndProlog(w.RecordOf(j, err)))
 	return err
 }
 
@@ -69,7 +68,7 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 	}
 	ctx := context.Background()
 	err = w.OnNode(f, cfg, "prolog", func(n *lease.Host) error {
-		if runs.FindCaller().Slurmd {
+		if state.FindCaller().Slurmd {
 			n.Joined = func() error { return slurm.Joined(n.Files, j.Conf) }
 		}
 		n.Undo = cfg.Deadline.Prolog / 2

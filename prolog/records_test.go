@@ -21,7 +21,6 @@ import (
 	"gresnet/lib/admin/cli"
 	"gresnet/lib/base/job"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 	"gresnet/test/netnstest"
 )
 
@@ -149,17 +148,17 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoRecordOfSuccessAndItsJobIsExpecte
 	}{
 		"the first since the boot": {good, 0, func(*testing.T, state.Dir) {}, true},
 		"one of many": {good, 0, func(t *testing.T, d state.Dir) {
-			if err := errors.Join(runs.Expect(d, []string{"nic"}, time.Unix(1, 0)), runs.End(d, runs.Record{Job: 4710})); err != nil {
+			if err := errors.Join(d.Expect([]string{"nic"}, time.Unix(1, 0)), d.EndProlog(state.Record{Job: 4710})); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 		"one that fails": {bad, 1, func(t *testing.T, d state.Dir) {
-			if err := runs.Expect(d, []string{"nic"}, time.Unix(1, 0)); err != nil {
+			if err := d.Expect([]string{"nic"}, time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 		"one of a job that ran here before": {good, 0, func(t *testing.T, d state.Dir) {
-			if err := errors.Join(runs.Expect(d, []string{"nic"}, time.Unix(1, 0)), runs.End(d, runs.Record{Job: 4711, Run: earlier})); err != nil {
+			if err := errors.Join(d.Expect([]string{"nic"}, time.Unix(1, 0)), d.EndProlog(state.Record{Job: 4711, Run: earlier})); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
@@ -170,7 +169,7 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoRecordOfSuccessAndItsJobIsExpecte
 				c.before(t, d)
 				var exit int
 				killed, exit = killedAt(t, prologOf(t, d, c.toml), n)
-				s := runs.Of(d, 4711)
+				s := d.ReadRecord(4711)
 				switch {
 				case !killed && (exit != c.exit || s == nil || s.Exit != c.exit):
 					t.Fatalf("it ended with %d and left %+v", exit, s)

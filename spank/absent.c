@@ -31,7 +31,7 @@
 #endif
 
 /* Since when each job leaves a record on this node, and which GRES ask for HCAs: names with
- * commas, or * for all jobs (lib/state/runs, expected.go). */
+ * commas, or * for all jobs (lib/state, expected.go). */
 struct expected {
 	time_t since;
 	char gres[RECORD_SIZE];

@@ -1,5 +1,5 @@
 /* What a prolog left of its run for a job that has no lease: a symbolic link,
- * STATE/runs/JOB, whose target is text (lib/state/runs). Of a job without one see absent.c. */
+ * STATE/runs/JOB, whose target is text (lib/state, record.go). Of a job without one see absent.c. */
 #include "record.h"
 
 #include <errno.h>

@@ -26,7 +26,6 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 // Host is the node that leases are taken on.
@@ -54,8 +53,8 @@ func (n *Host) begin(ctx context.Context, start time.Time) error {
 // ready says which jobs leave a record of their prolog, before there is anything else, and makes the
 // state directory. The job of the run began at start.
 func (n *Host) ready(start time.Time) error {
-	since := runs.Since(runs.Lasting, start)
-	if err := runs.Expect(n.State, source.Asked(n.Config), since); err != nil {
+	since := state.ExpectedSince(state.Lasting, start)
+	if err := n.State.Expect(source.Asked(n.Config), since); err != nil {
 		n.Notice(0, "%s", err) // only a site's mistake would show less
 	}
 	if err := n.State.Make(); err != nil {

@@ -10,7 +10,6 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
-	"gresnet/lib/state/runs"
 	"gresnet/lib/state/table"
 )
 
@@ -43,7 +42,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 // restore does what Restore does with the job's lock and its lease; l is nil if there is none. The epilog began at begun.
 func (n *Host) restore(l *Lease, id uint32, run *job.Run, begun time.Time) error {
 	if l == nil {
-		if s := runs.Of(n.State, id); s == nil || !isLater(s.Run, run) {
+		if s := n.State.ReadRecord(id); s == nil || !isLater(s.Run, run) {
 			environment.Forget(n.Host, id)
 		}
 		return nil

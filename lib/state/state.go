@@ -1,5 +1,6 @@
 // Package state says where gresnet keeps what it knows: the state directory, /run/gresnet, and in
-// it a directory for each lease, with its mounts. Its locks keep prologs and epilogs of one node apart.
+// it a directory for each lease, with its mounts. Its locks keep prologs and epilogs of one node apart,
+// and its records say how they ended.
 package state
 
 import (

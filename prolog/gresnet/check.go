@@ -32,7 +32,6 @@ import (
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 func checkCommand(w *cli.World) *urfave.Command {
@@ -136,7 +135,7 @@ func site(w *cli.World, c *urfave.Context) check.Site {
 // look looks at the node as a prolog would meet it.
 func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	s := site(w, c)
-	s.Records = runs.Look(state.Dir(s.State))
+	s.Records = state.Dir(s.State).ReadRecords()
 	s.Config, s.ConfigErr = config.Load(c.String("config"), c.IsSet("config"))
 	if s.ConfigErr != nil {
 		s.Config = config.Default()

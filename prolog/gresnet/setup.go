@@ -29,7 +29,6 @@ import (
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 func setupCommand(w *cli.World) *urfave.Command {
@@ -240,7 +239,7 @@ next:
 
 // siteOf looks at the node: what it has, and what gresnet.toml says of it.
 func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
-	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Records: runs.Look(state.Dir(c.String("state")))}
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), State: c.String("state"), Records: state.Dir(c.String("state")).ReadRecords()}
 	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
 	if err := hint.Join(err, drift); err != nil {
 		return s, err

@@ -21,7 +21,7 @@ import (
 	"gresnet/lib/lease/part"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/jobnet"
-	"gresnet/lib/state/runs"
+	"gresnet/lib/state"
 )
 
 // The levels of findings.
@@ -74,7 +74,7 @@ type Site struct {
 	Bounds   []inspect.BoundUnit
 	BoundErr error // why nobody can tell
 
-	Records runs.Seen // what the last prolog and epilog left
+	Records state.Seen // what the last prolog and epilog left
 }
 
 // refusals returns the prolog's own, before a job meets them.

@@ -20,7 +20,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
-	"gresnet/lib/state/runs"
+	"gresnet/lib/state"
 	"gresnet/test/stamptest"
 )
 
@@ -70,7 +70,7 @@ var noGuard = hint.With(errors.New("no BPF"), "mount it")
 const runParts = "#!/bin/bash\nrun-parts --exit-on-error /etc/slurm/prolog.d/ || exit 1\n"
 
 // ofSite has Slurm run a script of the site's, and the last prolog have left a record.
-func ofSite(text string, last *runs.Record) func(*check.Site) {
+func ofSite(text string, last *state.Record) func(*check.Site) {
 	return func(s *check.Site) {
 		wrapped(text)(s)
 		s.Records.Prolog = last
@@ -79,14 +79,14 @@ func ofSite(text string, last *runs.Record) func(*check.Site) {
 
 // failedEpilog has Slurm run an epilog of the site's, gresnet's by that have failed, and a job have begun
 // since or not.
-func failedEpilog(by runs.Caller, since bool) func(*check.Site) {
+func failedEpilog(by state.Caller, since bool) func(*check.Site) {
 	return func(s *check.Site) {
 		edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-epilog", "/etc/slurm/epilog.sh")(s)
 		s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"] = program("#!/bin/sh\n/usr/sbin/gresnet-epilog; logger done\n")
 		at := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
-		s.Records.Failed = &runs.Record{Exit: 2, Job: 7, Caller: by, Why: "bring mlx5_1 home: it hangs [GN214]", At: at}
-		s.Records.Epilog = &runs.Record{Job: 8, Caller: by, At: at.Add(time.Hour)}
-		s.Records.Prolog = &runs.Record{Job: 8, Caller: runs.Caller{Slurmd: true}, At: at.Add(-time.Minute)}
+		s.Records.Failed = &state.Record{Exit: 2, Job: 7, Caller: by, Why: "bring mlx5_1 home: it hangs [GN214]", At: at}
+		s.Records.Epilog = &state.Record{Job: 8, Caller: by, At: at.Add(time.Hour)}
+		s.Records.Prolog = &state.Record{Job: 8, Caller: state.Caller{Slurmd: true}, At: at.Add(-time.Minute)}
 		if since {
 			s.Records.Prolog.At = at.Add(time.Minute)
 		}
@@ -419,20 +419,20 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true; if no script calls it, put it into a folder with a script that does nothing else: Prolog=/etc/slurm/prolog.d/*, and install -D -t /etc/slurm/prolog.d /usr/share/gresnet/prolog.d/*-gresnet"},
 		"a script that names the program, before a job has run": {ofSite("#!/bin/sh\necho /usr/sbin/gresnet-prolog\n", nil),
 			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true"},
-		"a script by which slurmd has come to the program": {ofSite(runParts, &runs.Record{Caller: runs.Caller{Slurmd: true, Script: "/etc/slurm/prolog.sh"}, At: time.Unix(10, 0)}), ""},
-		"a script, and a person has called the program": {ofSite("#!/bin/sh\n: gresnet-prolog\n", &runs.Record{Caller: runs.Caller{Other: "bash"}, At: time.Unix(10, 0)}),
+		"a script by which slurmd has come to the program": {ofSite(runParts, &state.Record{Caller: state.Caller{Slurmd: true, Script: "/etc/slurm/prolog.sh"}, At: time.Unix(10, 0)}), ""},
+		"a script, and a person has called the program": {ofSite("#!/bin/sh\n: gresnet-prolog\n", &state.Record{Caller: state.Caller{Other: "bash"}, At: time.Unix(10, 0)}),
 			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true"},
 		"a script that swallowed, and works since": {func(s *check.Site) {
-			ofSite(runParts, &runs.Record{Caller: runs.Caller{Slurmd: true}, At: time.Now()})(s)
+			ofSite(runParts, &state.Record{Caller: state.Caller{Slurmd: true}, At: time.Now()})(s)
 			missed(s)
 			s.Records.Missed.At = time.Unix(10, 0)
 		}, ""},
-		"an epilog that failed, a script, and a job since": {failedEpilog(runs.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true),
+		"an epilog that failed, a script, and a job since": {failedEpilog(state.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true),
 			"warning  slurm.conf: gresnet-epilog of job 7 ended with 2 at 2026-11-25 08:00:00 (bring mlx5_1 home: it hangs [GN214]), and job 8 has begun since: slurmd drains a node whose Epilog fails, so /etc/slurm/epilog.sh kept that exit code to itself, or somebody has resumed the node; let Epilog end with gresnet-epilog's exit code; if it does, rm /run/gresnet/runs/failed"},
-		"an epilog that failed, a script, and no job since": {failedEpilog(runs.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, false), ""},
-		"an epilog that failed, and slurmd heard of":        {failedEpilog(runs.Caller{Slurmd: true}, true), ""},
+		"an epilog that failed, a script, and no job since": {failedEpilog(state.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, false), ""},
+		"an epilog that failed, and slurmd heard of":        {failedEpilog(state.Caller{Slurmd: true}, true), ""},
 		"an epilog that failed before its script was fixed": {func(s *check.Site) {
-			failedEpilog(runs.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true)(s)
+			failedEpilog(state.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true)(s)
 			s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"].ModTime = s.Records.Failed.At.Add(time.Second)
 		}, ""},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),

@@ -26,7 +26,7 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
-	"gresnet/lib/state/runs"
+	"gresnet/lib/state"
 	"gresnet/test/golden"
 	"gresnet/test/netnstest"
 	"gresnet/test/stamptest"
@@ -103,7 +103,7 @@ func wrapped(script string) func(*check.Site) {
 
 // missed has the plugin have refused a step.
 func missed(s *check.Site) {
-	s.Records.Missed = &runs.Missed{Text: "gresnet: job 4711: gresnet-prolog failed, and /etc/slurm/prolog.sh went on: not root", At: time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)}
+	s.Records.Missed = &state.Missed{Text: "gresnet: job 4711: gresnet-prolog failed, and /etc/slurm/prolog.sh went on: not root", At: time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)}
 }
 
 // folders has Slurm run folders of scripts.

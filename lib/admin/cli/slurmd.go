@@ -8,7 +8,7 @@ import (
 
 	"gresnet/lib/base/hint"
 	"gresnet/lib/base/job"
-	"gresnet/lib/state/runs"
+	"gresnet/lib/state"
 )
 
 // given are the flags of a program of slurmd's.
@@ -108,8 +108,8 @@ func Beside(name string) string {
 }
 
 // RecordOf returns the record of a run that ended with err.
-func (w *World) RecordOf(j job.Job, err error) runs.Record {
-	s := runs.Record{Exit: exitCode(err), Job: j.ID, Run: j.Run, Caller: runs.FindCaller()}
+func (w *World) RecordOf(j job.Job, err error) state.Record {
+	s := state.Record{Exit: exitCode(err), Job: j.ID, Run: j.Run, Caller: state.FindCaller()}
 	if err != nil {
 		id, _ := hint.Cut(w.hint(err))
 		s.Why = strings.ReplaceAll(err.Error(), "\n", "; ") + hint.Tag(id)

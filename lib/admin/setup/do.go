@@ -17,7 +17,6 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 // Store is where the copies are of files that setup has changed, and the record of what it did.
@@ -197,10 +196,10 @@ func (n Node) Expect() error {
 		return fmt.Errorf("make the folder for copies: %w", err)
 	}
 	n.before()
-	if err := runs.ExpectForGood(n.at(expected), n.Records.Gres, time.Now()); err != nil {
+	if err := state.ExpectForGood(n.at(expected), n.Records.Gres, time.Now()); err != nil {
 		return err
 	}
-	return runs.Expect(n.Records.State, n.Records.Gres, runs.Since(n.at(expected), time.Time{}))
+	return n.Records.State.Expect(n.Records.Gres, state.ExpectedSince(n.at(expected), time.Time{}))
 }
 
 // noteDevices notes who can open device nodes, unless an earlier run did.
@@ -311,7 +310,7 @@ func (n Node) Undo(called bool) (undone []string, left []string, err error) {
 	}
 	if err == nil && n.Records != nil {
 		n.before()
-		err = runs.Forget(n.at(expected), n.Records.State.Expected())
+		err = state.ForgetExpected(n.at(expected), n.Records.State.Expected())
 	}
 	if err != nil {
 		return undone, left, err

@@ -13,7 +13,7 @@ import (
 	"gresnet/lib/base/hint"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/slurm"
-	"gresnet/lib/state/runs"
+	"gresnet/lib/state"
 )
 
 // Site is the node that setup changes.
@@ -32,7 +32,7 @@ type Site struct {
 	ForShared string                   // what gresnet.toml has that jobs cannot have in Mode; empty: nothing
 	Systemd   bool                     // the node has systemd
 	Network   func(file string) string // the kind of file system, if other hosts have the file, too; nil: none have
-	Records   runs.Seen
+	Records   state.Seen
 }
 
 // Edit is one file that is to have another content.

@@ -19,7 +19,6 @@ import (
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 	"gresnet/test/stamptest"
 )
 
@@ -809,24 +808,24 @@ const sourcing = "#!/bin/sh\n. /etc/slurm/lib.sh\n"
 
 func TestWhatARunHasShownOfASitesScriptCountsMoreThanItsText(t *testing.T) {
 	now := time.Now()
-	by := func(script string) runs.Caller { return runs.Caller{Slurmd: true, Script: script} }
+	by := func(script string) state.Caller { return state.Caller{Slurmd: true, Script: script} }
 	for name, c := range map[string]struct {
 		script  string
-		records runs.Seen
+		records state.Seen
 		refused bool
 		noted   bool
 	}{
-		"no run":                  {sourcing, runs.Seen{}, true, false},
-		"a run through it":        {sourcing, runs.Seen{Prolog: &runs.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}}, false, false},
-		"a run before it changed": {sourcing, runs.Seen{Prolog: &runs.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(-time.Hour)}}, true, false},
-		"a run through another":   {sourcing, runs.Seen{Prolog: &runs.Record{Caller: by("/etc/slurm/old.sh"), At: now.Add(time.Minute)}}, true, false},
-		"a run of a person's":     {sourcing, runs.Seen{Prolog: &runs.Record{Caller: runs.Caller{Other: "bash"}, At: now.Add(time.Minute)}}, true, false},
-		"it names the program":    {"#!/bin/sh\n/usr/sbin/gresnet-prolog || exit\n", runs.Seen{}, false, true},
+		"no run":                  {sourcing, state.Seen{}, true, false},
+		"a run through it":        {sourcing, state.Seen{Prolog: &state.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}}, false, false},
+		"a run before it changed": {sourcing, state.Seen{Prolog: &state.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(-time.Hour)}}, true, false},
+		"a run through another":   {sourcing, state.Seen{Prolog: &state.Record{Caller: by("/etc/slurm/old.sh"), At: now.Add(time.Minute)}}, true, false},
+		"a run of a person's":     {sourcing, state.Seen{Prolog: &state.Record{Caller: state.Caller{Other: "bash"}, At: now.Add(time.Minute)}}, true, false},
+		"it names the program":    {"#!/bin/sh\n/usr/sbin/gresnet-prolog || exit\n", state.Seen{}, false, true},
 		"it names it, and has run": {"#!/bin/sh\n/usr/sbin/gresnet-prolog || exit\n",
-			runs.Seen{Prolog: &runs.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}}, false, false},
+			state.Seen{Prolog: &state.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}}, false, false},
 		"it names it, and swallows": {"#!/bin/sh\n/usr/sbin/gresnet-prolog || true\n",
-			runs.Seen{Prolog: &runs.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}, Missed: &runs.Missed{At: now.Add(2 * time.Minute)}}, true, false},
-		"it calls the program alone, and something was missed": {prologScript, runs.Seen{Missed: &runs.Missed{At: now.Add(time.Minute)}}, false, false},
+			state.Seen{Prolog: &state.Record{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}, Missed: &state.Missed{At: now.Add(2 * time.Minute)}}, true, false},
+		"it calls the program alone, and something was missed": {prologScript, state.Seen{Missed: &state.Missed{At: now.Add(time.Minute)}}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := base()

@@ -18,7 +18,7 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/slurm"
-	"gresnet/lib/state/runs"
+	"gresnet/lib/state"
 )
 
 // answer is a source's: these, none (mine, and no wants), or not mine.
@@ -184,7 +184,7 @@ func Asked(cfg config.Config) []string {
 		case config.GPU:
 			names = append(names, "gpu")
 		default:
-			return []string{runs.Every}
+			return []string{state.EveryJob}
 		}
 	}
 	return names

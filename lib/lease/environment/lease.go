@@ -14,7 +14,6 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 	"gresnet/lib/state/table"
 )
 
@@ -28,7 +27,7 @@ func head(j job.Job) string {
 
 // Refuse writes a lease that says why the job gets nothing.
 func Refuse(dir state.Lease, j job.Job, why string) error {
-	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+runs.Printable(why)+"\n")
+	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+state.Printable(why)+"\n")
 }
 
 // Lease is a lease whose steps are all done, with what the job learns of it.

@@ -9,7 +9,6 @@ import (
 	"gresnet/lib/base/job"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 )
 
 // A job that gets fewer HCAs than it could expect is told why in its steps, by one line that the
@@ -25,7 +24,7 @@ func Notify(n *host.Host, j job.Job, why []string) {
 	if len(why) == 0 {
 		return
 	}
-	text := runs.Printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, cmp.Or(j.Node, "this node"), strings.Join(why, "; ")))
+	text := state.Printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, cmp.Or(j.Node, "this node"), strings.Join(why, "; ")))
 	text = text[:min(len(text), maxNotice)]
 	n.Notice(j.ID, "the job is told: %s", text)
 	err := os.MkdirAll(n.State.Notices(), 0o700)

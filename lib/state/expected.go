@@ -1,16 +1,14 @@
-package runs
+package state
 
 import (
 	"fmt"
 	"os"
 	"strings"
 	"time"
-
-	"gresnet/lib/state"
 )
 
-// Every stands for all jobs.
-const Every = "*"
+// EveryJob stands for all jobs.
+const EveryJob = "*"
 
 // Lasting is where setup says for all boots what Expected says for one (spank/absent.c reads both).
 const Lasting = "/var/lib/gresnet/setup/expected"
@@ -23,13 +21,13 @@ func words(gres []string) string {
 	if text := strings.Join(gres, ","); len(text) <= maxExpected {
 		return text
 	}
-	return Every
+	return EveryJob
 }
 
 // Expect says that each job of this node leaves a record, and that a job which asks for one of these GRES fails
-// without its record; Every stands for all jobs. The time of the link says since when. A list that changes
+// without its record; EveryJob stands for all jobs. The time of the link says since when. A list that changes
 // keeps the time: prologs leave records whatever the list says, so a change is about no job that has begun.
-func Expect(d state.Dir, gres []string, since time.Time) error {
+func (d Dir) Expect(gres []string, since time.Time) error {
 	return expect(d.Expected(), d.MakeRecords, gres, since)
 }
 
@@ -52,10 +50,10 @@ func expect(name string, folder func() error, gres []string, since time.Time) er
 	return nil
 }
 
-// Since returns from when on jobs are held to records that nobody was held to before: since a job
+// ExpectedSince returns from when on jobs are held to records that nobody was held to before: since a job
 // began, whose prolog this is, or since setup, whichever is earlier; a job without a start, or none,
 // counts from now on.
-func Since(lasting string, start time.Time) time.Time {
+func ExpectedSince(lasting string, start time.Time) time.Time {
 	now := time.Now()
 	if info, err := os.Lstat(lasting); err == nil && info.ModTime().Before(now) {
 		now = info.ModTime()
@@ -66,10 +64,10 @@ func Since(lasting string, start time.Time) time.Time {
 	return now
 }
 
-// Forget ends what Expect and ExpectForGood say.
-func Forget(names ...string) error {
+// ForgetExpected ends what Expect and ExpectForGood say.
+func ForgetExpected(names ...string) error {
 	for _, name := range names {
-		if err := state.Remove(name); err != nil {
+		if err := Remove(name); err != nil {
 			return fmt.Errorf("say that jobs leave no records: %w", err)
 		}
 	}

@@ -1,11 +1,9 @@
-package runs
+package state
 
 import (
 	"fmt"
 	"strings"
 	"time"
-
-	"gresnet/lib/state"
 )
 
 // Seen lists the records that are there.
@@ -22,9 +20,9 @@ type Missed struct {
 	At   time.Time
 }
 
-// Look reads the records. What does not read counts as absent.
-func Look(d state.Dir) Seen {
-	s := Seen{Prolog: read(d.LastProlog()), Epilog: read(d.LastEpilog()), Failed: read(d.FailedEpilog())}
+// ReadRecords reads the records. What does not read counts as absent.
+func (d Dir) ReadRecords() Seen {
+	s := Seen{Prolog: readRecord(d.LastProlog()), Epilog: readRecord(d.LastEpilog()), Failed: readRecord(d.FailedEpilog())}
 	if text, at, ok := target(d.Missed()); ok {
 		s.Missed = &Missed{Text: text, At: at}
 	}

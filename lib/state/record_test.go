@@ -1,4 +1,4 @@
-package runs_test
+package state_test
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 
 	"gresnet/lib/base/job"
 	"gresnet/lib/state"
-	"gresnet/lib/state/runs"
 	"gresnet/test/seed"
 )
 
@@ -21,25 +20,25 @@ const asCaller = "GRESNET_TEST_CALLER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCaller) != "" {
-		fmt.Println(runs.FindCaller())
+		fmt.Println(state.FindCaller())
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
 func TestASignReadsAsItWasLeft(t *testing.T) {
-	callers := []runs.Caller{{Slurmd: true}, {Slurmd: true, Script: "/etc/slurm/prolog.d/50-site"}, {Other: "bash"}}
+	callers := []state.Caller{{Slurmd: true}, {Slurmd: true, Script: "/etc/slurm/prolog.d/50-site"}, {Other: "bash"}}
 	whys := []string{"", "read gresnet.toml: line 3: unknown key [GN001]", "a why=b exit=0 c"}
 	for range 200 {
-		s := runs.Record{Exit: seed.IntN(3), Job: 1 + uint32(seed.IntN(1<<31)), Run: job.Run{Restart: uint32(seed.IntN(9))}, Caller: callers[seed.IntN(3)], Why: whys[seed.IntN(3)]}
+		s := state.Record{Exit: seed.IntN(3), Job: 1 + uint32(seed.IntN(1<<31)), Run: job.Run{Restart: uint32(seed.IntN(9))}, Caller: callers[seed.IntN(3)], Why: whys[seed.IntN(3)]}
 		if seed.IntN(2) == 0 {
 			s.Run.SLUID = "s8KQ3V7Z1"
 		}
 		d := state.Dir(filepath.Join(t.TempDir(), "run"))
-		if err := runs.End(d, s); err != nil {
+		if err := d.EndProlog(s); err != nil {
 			t.Fatal(err)
 		}
-		for _, got := range []*runs.Record{runs.Of(d, s.Job), runs.Look(d).Prolog} {
+		for _, got := range []*state.Record{d.ReadRecord(s.Job), d.ReadRecords().Prolog} {
 			if got == nil || got.At.IsZero() {
 				t.Fatalf("%s reads as %v", s, got)
 			}
@@ -57,18 +56,18 @@ func TestASignSaysThatTheJobHasALease(t *testing.T) {
 	if err := os.MkdirAll(string(d.Lease(4711)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := runs.End(d, runs.Record{Job: 4711}); err != nil || !runs.Of(d, 4711).Lease {
-		t.Errorf("%v, %+v", err, runs.Of(d, 4711))
+	if err := d.EndProlog(state.Record{Job: 4711}); err != nil || !d.ReadRecord(4711).Lease {
+		t.Errorf("%v, %+v", err, d.ReadRecord(4711))
 	}
 }
 
 func TestAPrologThatIsKilledLeavesNoRecordOfAnEarlierRun(t *testing.T) {
 	d := state.Dir(t.TempDir())
-	if err := runs.End(d, runs.Record{Job: 4711}); err != nil {
+	if err := d.EndProlog(state.Record{Job: 4711}); err != nil {
 		t.Fatal(err)
 	}
-	runs.Begin(d, 4711)
-	if got := runs.Of(d, 4711); got != nil {
+	d.BeginProlog(4711)
+	if got := d.ReadRecord(4711); got != nil {
 		t.Errorf("there is %s", got)
 	}
 }
@@ -90,30 +89,30 @@ func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 1<<20), 0o600); err == nil {
 		t.Fatal("the file system is not full")
 	}
-	s := runs.Record{Exit: 1, Job: 4711, Caller: runs.Caller{Slurmd: true}, Why: strings.Repeat("long ", 60)}
-	if err := runs.End(d, s); err != nil {
+	s := state.Record{Exit: 1, Job: 4711, Caller: state.Caller{Slurmd: true}, Why: strings.Repeat("long ", 60)}
+	if err := d.EndProlog(s); err != nil {
 		t.Fatal(err)
 	}
-	if got := runs.Of(d, 4711); got == nil || got.Exit != 1 || got.Job != 4711 {
+	if got := d.ReadRecord(4711); got == nil || got.Exit != 1 || got.Job != 4711 {
 		t.Errorf("the record is %+v", got)
 	}
 }
 
 func TestTheRecordOfAnEpilogThatFailedOutlastsOthersThatDidNot(t *testing.T) {
 	d := state.Dir(t.TempDir())
-	for _, s := range []runs.Record{{Exit: 2, Job: 7}, {Job: 8}} {
-		if err := runs.Last(d, s); err != nil {
+	for _, s := range []state.Record{{Exit: 2, Job: 7}, {Job: 8}} {
+		if err := d.EndEpilog(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if seen := runs.Look(d); seen.Failed == nil || seen.Failed.Job != 7 || seen.Epilog == nil || seen.Epilog.Job != 8 {
+	if seen := d.ReadRecords(); seen.Failed == nil || seen.Failed.Job != 7 || seen.Epilog == nil || seen.Epilog.Job != 8 {
 		t.Errorf("the failed one is %+v, the last one %+v", seen.Failed, seen.Epilog)
 	}
 }
 
 func TestUsersDoNotReachSigns(t *testing.T) {
 	d := state.Dir(filepath.Join(t.TempDir(), "run"))
-	if err := runs.Last(d, runs.Record{Job: 4711}); err != nil {
+	if err := d.EndEpilog(state.Record{Job: 4711}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(d.Records()); err != nil || info.Mode().Perm() != 0o700 {
@@ -123,7 +122,7 @@ func TestUsersDoNotReachSigns(t *testing.T) {
 
 func expect(t *testing.T, d state.Dir, gres ...string) (text string, since time.Time) {
 	t.Helper()
-	if err := runs.Expect(d, gres, time.Now()); err != nil {
+	if err := d.Expect(gres, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(d.Expected())
@@ -139,10 +138,10 @@ func expect(t *testing.T, d state.Dir, gres ...string) (text string, since time.
 func TestAListThatChangesKeepsTheTimeSinceWhenJobsLeaveSigns(t *testing.T) {
 	d := state.Dir(t.TempDir())
 	long := time.Unix(1, 0)
-	if err := runs.Expect(d, []string{"nic"}, long); err != nil {
+	if err := d.Expect([]string{"nic"}, long); err != nil {
 		t.Fatal(err)
 	}
-	for _, gres := range [][]string{{"nic"}, {"nic", "gpu"}, {"gpu"}, {runs.Every}, {"nic"}} {
+	for _, gres := range [][]string{{"nic"}, {"nic", "gpu"}, {"gpu"}, {state.EveryJob}, {"nic"}} {
 		got, since := expect(t, d, gres...)
 		if want := strings.Join(gres, ","); got != want || !since.Equal(long) {
 			t.Errorf("%s since %v, wanted %s since %v", got, since, want, long)
@@ -156,7 +155,7 @@ func TestAListThatThePluginCannotReadWholeStandsForAllJobs(t *testing.T) {
 	for n := range 200 {
 		gres = append(gres, fmt.Sprintf("gres%d", n))
 		got, _ := expect(t, d, gres...)
-		if got == runs.Every {
+		if got == state.EveryJob {
 			return
 		}
 		if len(got) > 1023 {
@@ -169,23 +168,23 @@ func TestAListThatThePluginCannotReadWholeStandsForAllJobs(t *testing.T) {
 func TestTheFirstJobIsHeldToItsSignByWhoeverKnewOfItFirst(t *testing.T) {
 	lasting := filepath.Join(t.TempDir(), "expected")
 	began := time.Now().Add(-time.Minute).Truncate(time.Second)
-	if got := runs.Since(lasting, began); !got.Equal(began) {
+	if got := state.ExpectedSince(lasting, began); !got.Equal(began) {
 		t.Errorf("without setup: since %v, the job began at %v", got, began)
 	}
 	setUp := began.Add(-time.Hour)
-	if err := runs.ExpectForGood(lasting, []string{"nic"}, setUp); err != nil {
+	if err := state.ExpectForGood(lasting, []string{"nic"}, setUp); err != nil {
 		t.Fatal(err)
 	}
 	for _, start := range []time.Time{began, {}} {
-		if got := runs.Since(lasting, start); !got.Equal(setUp) {
+		if got := state.ExpectedSince(lasting, start); !got.Equal(setUp) {
 			t.Errorf("a job of %v: since %v, setup was at %v", start, got, setUp)
 		}
 	}
 	d := state.Dir(t.TempDir())
-	if err := runs.Forget(lasting, d.Expected()); err != nil {
+	if err := state.ForgetExpected(lasting, d.Expected()); err != nil {
 		t.Fatal(err)
 	}
-	if got := runs.Since(lasting, time.Time{}); got.Before(began) {
+	if got := state.ExpectedSince(lasting, time.Time{}); got.Before(began) {
 		t.Errorf("after undo: since %v", got)
 	}
 }

@@ -1,11 +1,4 @@
-// Package runs keeps what the last prolog and the last epilog said of themselves, and for each job
-// what its prolog said: did slurmd start it, through which script, and how did it end? A site's own
-// script can swallow an exit code, or never reach the call; its text does not tell, and the record does.
-//
-// A record is a symbolic link whose target is the text: the kernel makes it whole or not at all, and a
-// short one takes no space of a full /run. The SPANK plugin reads the job's (spank/record.c), check
-// reads the others.
-package runs
+package state
 
 import (
 	"cmp"
@@ -21,10 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/base/job"
-	"gresnet/lib/state"
 )
 
-// Record is what one run of a program left.
+// Record is what one run of a program left: did slurmd start it, through which script, and how did it end? There is
+// one of each job's prolog, of the last prolog and of the last epilog. A site's own script can swallow an exit code,
+// or never reach the call; its text does not tell, and the record does.
+//
+// A record is a symbolic link whose target is the text: the kernel makes it whole or not at all, and a
+// short one takes no space of a full /run. The SPANK plugin reads the job's (spank/record.c), check
+// reads the others.
 type Record struct {
 	Exit   int
 	Lease  bool // of a prolog: the job has a lease
@@ -68,8 +66,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// parse parses what String returns.
-func parse(text string) (Record, error) {
+// parseRecord parses what String returns.
+func parseRecord(text string) (Record, error) {
 	var s Record
 	rest, why, _ := strings.Cut(text, " why=")
 	s.Why = why
@@ -88,30 +86,30 @@ func parse(text string) (Record, error) {
 	return s, nil
 }
 
-// Begin removes what an earlier run of the job left: a prolog that is killed leaves no record.
-func Begin(d state.Dir, id uint32) { _ = os.Remove(d.Record(id)) }
+// BeginProlog removes what an earlier run of the job left: a prolog that is killed leaves no record.
+func (d Dir) BeginProlog(id uint32) { _ = os.Remove(d.Record(id)) }
 
-// End leaves the record of a prolog, for its job and as that of the last one.
-func End(d state.Dir, s Record) error {
+// EndProlog leaves the record of a prolog, for its job and as that of the last one.
+func (d Dir) EndProlog(s Record) error {
 	s.Lease = d.Lease(s.Job).Exists()
-	if err := leave(d, d.Record(s.Job), s); err != nil {
+	if err := d.leave(d.Record(s.Job), s); err != nil {
 		return err
 	}
-	return leave(d, d.LastProlog(), s)
+	return d.leave(d.LastProlog(), s)
 }
 
-// Last leaves the record of an epilog, and keeps that of the last one that failed.
-func Last(d state.Dir, s Record) error {
+// EndEpilog leaves the record of an epilog, and keeps that of the last one that failed.
+func (d Dir) EndEpilog(s Record) error {
 	if s.Exit != 0 {
-		if err := leave(d, d.FailedEpilog(), s); err != nil {
+		if err := d.leave(d.FailedEpilog(), s); err != nil {
 			return err
 		}
 	}
-	return leave(d, d.LastEpilog(), s)
+	return d.leave(d.LastEpilog(), s)
 }
 
 // leave makes a link, in place of one that is there. On a full file system it leaves the reason out.
-func leave(d state.Dir, name string, s Record) error {
+func (d Dir) leave(name string, s Record) error {
 	err := link(d.MakeRecords, s.String(), name, time.Time{})
 	if errors.Is(err, syscall.ENOSPC) {
 		err = link(d.MakeRecords, s.String()[:min(len(s.String()), inline)], name, time.Time{})
@@ -127,7 +125,7 @@ func leave(d state.Dir, name string, s Record) error {
 // later one counts.
 func link(folder func() error, to, name string, at time.Time) error {
 	next := name + ".new"
-	if err := state.Remove(next); err != nil {
+	if err := Remove(next); err != nil {
 		return err
 	}
 	err := os.Symlink(to, next)
@@ -155,15 +153,15 @@ func link(folder func() error, to, name string, at time.Time) error {
 	return nil
 }
 
-// Of reads the record of a job; nil if it has none.
-func Of(d state.Dir, id uint32) *Record { return read(d.Record(id)) }
+// ReadRecord reads the record of a job; nil if it has none.
+func (d Dir) ReadRecord(id uint32) *Record { return readRecord(d.Record(id)) }
 
-func read(name string) *Record {
+func readRecord(name string) *Record {
 	text, at, ok := target(name)
 	if !ok {
 		return nil
 	}
-	s, err := parse(text)
+	s, err := parseRecord(text)
 	if err != nil {
 		return nil
 	}
