@@ -25,7 +25,9 @@ const adminFlags = unix.IFF_NOARP | unix.IFF_MULTICAST | unix.IFF_DYNAMIC | unix
 
 // attributeNames returns the attributes that RTM_NEWLINK takes as RTM_GETLINK
 // gives them, whatever the driver is (rtnetlink.c:do_setlink), in the order in
-// which one may override another. The name, MTU and MAC have rules of their own.
+// which one may override another. One that RTM_GETLINK lacks while it is not set
+// needs a line in ApplyAttributes that takes it back, as IFLA_IFALIAS has. The
+// name, MTU and MAC have rules of their own.
 func attributeNames() []struct {
 	kind uint16
 	name string

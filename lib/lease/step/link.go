@@ -210,9 +210,9 @@ func (s *Link) isRemade(i link.Interface) bool {
 	return !s.Keep && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib"
 }
 
-// fetch brings the interface home from the namespace of the view. If another interface has its name by now, it comes
-// under a free name, and without its alternative names. The undo of its Settings gives it these names, or says that
-// another interface has them.
+// fetch brings the interface home from the namespace of the view, whatever name the job has given it: it comes under
+// its own. If another interface has that name by now, it comes under a free one, and without its alternative names.
+// The undo of its Settings gives it these names, or says that another interface has them.
 func (s *Link) fetch(w *world.World, v *scan.View) error {
 	i, err := v.Interface(s.Interface)
 	if err != nil {

@@ -34,7 +34,7 @@ type Verifier interface {
 }
 
 // order says which kinds of steps a rollback undoes first: all interfaces are home before their settings. Moves,
-// rdma and link, are undone as they were done (sortForUndo in package opened). Only this table has kinds and their ranks.
+// rdma and link, are undone as they were done (sortForUndo in lib/lease). Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
 	blank func() Step
