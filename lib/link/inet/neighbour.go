@@ -29,6 +29,7 @@ func cleanNeighbour(m []byte) (Neighbour, error) {
 	}
 	out := slices.Clone(m[:neighbourHead])
 	nativeNeighbour.PutUint32(out[4:], 0) // ndm_ifindex
+	out[11] = 0                           // ndm_type: what the address was to the node when the neighbour was made
 	for a := range list.All() {
 		switch a.Kind {
 		case unix.NDA_CACHEINFO, unix.NDA_PROBES, unix.NDA_MASTER:
@@ -41,16 +42,14 @@ func cleanNeighbour(m []byte) (Neighbour, error) {
 
 // isGiven tells a neighbour that somebody gave the interface. The kernel makes
 // entries without ARP, too, but for multicast and broadcast addresses and on
-// interfaces that have none, where they say nothing (arp.c:arp_constructor).
+// interfaces that have none, where they say nothing (arp.c:arp_constructor). It makes no permanent ones: a site can
+// give each node those of all nodes, with its own.
 func isGiven(m []byte) bool {
 	state, flags, kind := nativeNeighbour.Uint16(m[8:]), m[10], m[11]
-	switch {
-	case flags&unix.NTF_PROXY != 0:
+	if flags&unix.NTF_PROXY != 0 || state&unix.NUD_PERMANENT != 0 {
 		return true
-	case kind != unix.RTN_UNICAST && m[0] != unix.AF_BRIDGE:
-		return false
 	}
-	return state&(unix.NUD_PERMANENT|unix.NUD_NOARP) != 0
+	return state&unix.NUD_NOARP != 0 && (kind == unix.RTN_UNICAST || m[0] == unix.AF_BRIDGE)
 }
 
 // String names a neighbour for people.

@@ -146,6 +146,9 @@ ip link set hca0 up; echo 1400 >ipv6/conf/hca0/mtu`, `sysctl -qw net.ipv4.conf.h
 ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent; ip neigh add fd00::9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent router
 ip neigh add 10.0.0.8 lladdr 02:00:00:00:00:08 dev hca0 nud noarp; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent protocol bird`,
 			`ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev hca0 nud permanent; ip neigh del 10.0.0.9 dev hca0`, false},
+		{"permanent neighbours at its own addresses and groups", `ip link set hca0 up; ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev hca0 nud permanent; ip addr add 10.0.0.2/24 dev hca0
+ip addr add 10.0.0.3/24 dev hca0; ip neigh add 10.0.0.3 lladdr 02:00:00:00:00:03 dev hca0 nud permanent; ip neigh add fd00::2 lladdr 02:00:00:00:00:02 dev hca0 nud permanent
+ip -6 addr add fd00::2/64 dev hca0 nodad; ip neigh add 224.0.0.77 lladdr 02:00:00:00:00:77 dev hca0 nud permanent`, ``, false},
 		{"permanent neighbours of an interface that is down", `ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent`, ``, false},
 		{"proxied neighbours", `ip link set hca0 up; ip neigh add proxy 10.0.0.10 dev hca0; ip neigh add proxy fd00::10 dev hca0`, `ip neigh add proxy 10.0.0.11 dev hca0`, false},
 		{"hardware address filters", `ip link set hca0 up; bridge fdb add 02:11:11:11:11:11 dev hca0 self permanent`, ``, false},
