@@ -102,7 +102,7 @@ func (l *Lease) lookAgain(notes []Note) (failed []error) {
 	err := l.World.OnHost(func(v *scan.View) error {
 		return v.Link.Once(func() error {
 			v.Link.About(interfaces(v, notes)...)
-			failed = append(failed, l.verify(notes)...)
+			failed = append(failed, l.verify(v, notes)...)
 			return nil
 		})
 	})
@@ -133,9 +133,13 @@ func interfaces(v *scan.View, notes []Note) (indices []int) {
 }
 
 // verify looks again at all that is home.
-func (l *Lease) verify(notes []Note) (failed []error) {
+func (l *Lease) verify(v *scan.View, notes []Note) (failed []error) {
 	for _, s := range notes {
-		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[pieceOf(s.Step)] {
+		if l.World.Gone[pieceOf(s.Step)] {
+			continue
+		}
+		if _, away := l.World.Away[s.HCA()]; away {
+			failed = append(failed, l.restrictAgain(v, s)...)
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
@@ -143,4 +147,17 @@ func (l *Lease) verify(notes []Note) (failed []error) {
 		}
 	}
 	return failed
+}
+
+// restrictAgain restores the access to the device nodes of an HCA that jobs do not get, although it is home: another
+// interface has the name of its own, say. udev may have opened the nodes since.
+func (l *Lease) restrictAgain(v *scan.View, s Note) []error {
+	access, is := s.Step.(*step.Access)
+	if !is {
+		return nil
+	}
+	if _, err := v.Find(access.ID); err != nil {
+		return nil // it is not home
+	}
+	return l.failure(access, l.timed(verify, access, func() error { return access.Undo(l.World) }))
 }

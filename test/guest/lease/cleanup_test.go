@@ -164,6 +164,9 @@ func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
 	if code != 2 || !strings.Contains(out, "another interface has that name") {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
+	if open := vm.Run(t, "udevadm settle; find /dev/infiniband -type c -name 'uverbs*' ! -perm 600"); open != "" {
+		t.Errorf("everybody can open device nodes of the quarantined HCA:\n%s", open)
+	}
 	if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, "quarantined") || !strings.Contains(out, "gresnet release "+names[0]) {
 		t.Errorf("status:\n%s", out)
 	}
