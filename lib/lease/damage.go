@@ -36,14 +36,14 @@ type damage struct {
 
 // damaged returns what is known of a lease whose journal does not read in full, nil if it does. why says what of it
 // does not read.
-func (l *Lease) damaged(all []Note, why []string, others map[node.ID]bool) *damage {
+func (l *Lease) damaged(all []Entry, why []string, others map[node.ID]bool) *damage {
 	if l.headless != "" {
 		why = append(why, l.headless)
 	}
 	// Nobody can overlook what these steps make.
 	for _, made := range []struct{ kind, path string }{{"namespace", l.World.Dir.Netns()}, {"devices", l.World.Dir.Devices()}} {
 		if _, err := os.Lstat(made.path); err == nil && !has(all, node.ID{}, made.kind) {
-			why = append(why, filepath.Base(made.path)+" is there without a note")
+			why = append(why, filepath.Base(made.path)+" is there without an entry")
 		}
 	}
 	if len(why) == 0 {
@@ -52,13 +52,13 @@ func (l *Lease) damaged(all []Note, why []string, others map[node.ID]bool) *dama
 	return damageOf(why, all, l.Host.Readable(l.World.Job), l.World.Job, l.World.Run, others)
 }
 
-// has tells whether some note of a kind is about an HCA.
-func has(notes []Note, id node.ID, kind string) bool {
-	return slices.ContainsFunc(notes, func(s Note) bool { return s.HCA() == id && s.Kind() == kind })
+// has tells whether some entry of a kind is about an HCA.
+func has(entries []Entry, id node.ID, kind string) bool {
+	return slices.ContainsFunc(entries, func(s Entry) bool { return s.HCA() == id && s.Kind() == kind })
 }
 
-// damageOf returns the damage of a lease: its HCAs are those that the node table and its readable notes have.
-func damageOf(why []string, notes []Note, t table.Table, job uint32, run string, others map[node.ID]bool) *damage {
+// damageOf returns the damage of a lease: its HCAs are those that the node table and its readable entries have.
+func damageOf(why []string, entries []Entry, t table.Table, job uint32, run string, others map[node.ID]bool) *damage {
 	d := &damage{why: why}
 	add := func(c table.Claim) {
 		known := slices.ContainsFunc(d.claims, func(o table.Claim) bool { return o.HCA == c.HCA })
@@ -69,7 +69,7 @@ func damageOf(why []string, notes []Note, t table.Table, job uint32, run string,
 	for _, c := range t.Of(job, run) {
 		add(c)
 	}
-	for _, s := range notes {
+	for _, s := range entries {
 		if claim, is := s.Step.(*step.Claim); is {
 			for _, c := range claim.Claims {
 				add(c)
@@ -83,45 +83,45 @@ func damageOf(why []string, notes []Note, t table.Table, job uint32, run string,
 	return d
 }
 
-// unnoted returns what the undo of a damaged lease does without notes. It comes before the notes: moves are undone as
+// unlisted returns the undos of a damaged lease that need no entry. They come before the entries: moves are undone as
 // they stand, and an RDMA device must be home before its interface.
-func (l *Lease) unnoted(d *damage, notes []Note) (added []Note) {
-	devices, err := strayDevices(l.World, stepsOf(notes))
+func (l *Lease) unlisted(d *damage, entries []Entry) (added []Entry) {
+	devices, err := strayDevices(l.World, stepsOf(entries))
 	if err != nil {
 		l.Host.Notice(l.World.Job, "list the RDMA devices in the job's namespace: %s", err)
 	}
-	for _, s := range append(devices, d.added(notes)...) {
-		added = append(added, Note{Step: s})
+	for _, s := range append(devices, d.added(entries)...) {
+		added = append(added, Entry{Step: s})
 	}
 	return added
 }
 
-// added returns the steps that a lease has as a whole, as far as no note is about them: their undo needs none.
-func (d *damage) added(notes []Note) (added []step.Step) {
+// added returns the steps that a lease has as a whole, as far as no entry is about them: their undo needs none.
+func (d *damage) added(entries []Entry) (added []step.Step) {
 	for _, s := range []step.Step{&network.Overlay{}, &step.Devices{}, &step.Namespace{}, &step.Claim{}} {
-		if !has(notes, node.ID{}, s.Kind()) {
+		if !has(entries, node.ID{}, s.Kind()) {
 			added = append(added, s)
 		}
 	}
-	if d.uplink != nil && !has(notes, node.ID{}, "uplink") {
+	if d.uplink != nil && !has(entries, node.ID{}, "uplink") {
 		added = append(added, d.uplink)
 	}
 	for _, c := range d.claims {
-		if c.HCA.IsSlot() && !has(notes, c.HCA, "child") {
+		if c.HCA.IsSlot() && !has(entries, c.HCA, "child") {
 			added = append(added, &step.Child{Of: c.HCA, Name: "the interfaces of slots"})
 		}
 	}
 	return added
 }
 
-// unmoved returns the moves of interfaces whose settings are still to be undone, as far as none of all notes is about
+// unmoved returns the moves of interfaces whose settings are still to be undone, as far as none of all entries is about
 // them: settings are for an interface that is home.
-func unmoved(notes, all []Note) (added []Note) {
-	for _, s := range notes {
+func unmoved(entries, all []Entry) (added []Entry) {
+	for _, s := range entries {
 		had, is := s.Step.(*step.Settings)
-		moved := func(o Note) bool { m, is := o.Step.(*step.Link); return is && m.Interface == had.Interface }
+		moved := func(o Entry) bool { m, is := o.Step.(*step.Link); return is && m.Interface == had.Interface }
 		if is && !slices.ContainsFunc(all, moved) {
-			added = append(added, Note{Step: &step.Link{Of: had.Of, Port: had.Port, Interface: had.Interface, Name: netlink.Name(had.Settings.Name)}})
+			added = append(added, Entry{Step: &step.Link{Of: had.Of, Port: had.Port, Interface: had.Interface, Name: netlink.Name(had.Settings.Name)}})
 		}
 	}
 	return added
@@ -133,8 +133,8 @@ func strayDevices(w *world.World, steps []step.Step) (strays []step.Step, err er
 	err = inJob(w, func(v *scan.View) error {
 		devices, err := rdmaDevices(v)
 		for _, d := range devices {
-			noted := func(s step.Step) bool { r, is := s.(*step.RDMA); return is && r.ID == d.ID }
-			if !slices.ContainsFunc(steps, noted) {
+			listed := func(s step.Step) bool { r, is := s.(*step.RDMA); return is && r.ID == d.ID }
+			if !slices.ContainsFunc(steps, listed) {
 				strays = append(strays, &step.RDMA{ID: d.ID, Name: netlink.Name(d.Name)})
 			}
 		}
@@ -143,16 +143,16 @@ func strayDevices(w *world.World, steps []step.Step) (strays []step.Step, err er
 	return strays, err
 }
 
-// bringStraysHome brings home interfaces of hardware in the job's namespace that no note is about, under their present
-// names. It comes after all that notes know of.
+// bringStraysHome brings home interfaces of hardware in the job's namespace that no entry is about, under their present
+// names. It comes after all entries.
 func (l *Lease) bringStraysHome() (failed []error) {
-	var strays []Note
+	var strays []Entry
 	err := inJob(l.World, func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
 			hardware := i.ID.Kind == "" || i.ID.Kind == "ipoib"
 			if hardware && !i.Loopback {
-				strays = append(strays, Note{Step: &step.Link{Interface: i.ID, Name: netlink.Name(i.Name)}})
+				strays = append(strays, Entry{Step: &step.Link{Interface: i.ID, Name: netlink.Name(i.Name)}})
 			}
 		}
 		return err
@@ -193,9 +193,9 @@ func (d *damage) quarantines(away map[node.ID]string) string {
 }
 
 // peers returns the HCAs that another lease has by now, by the node table. This lease brought them home and freed them,
-// even if its journal does not say so: a lost strike must not take them from the other lease. HCAs in this job's
+// even if its journal does not say so: a lost undone mark must not take them from the other lease. HCAs in this job's
 // namespace belong to this lease, whatever the table says.
-func (l *Lease) peers(all []Note) map[node.ID]bool {
+func (l *Lease) peers(all []Entry) map[node.ID]bool {
 	t, err := l.World.Table.Read()
 	if err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
@@ -206,7 +206,7 @@ func (l *Lease) peers(all []Note) map[node.ID]bool {
 			others[c.HCA] = true
 		}
 	}
-	if !slices.ContainsFunc(all, func(s Note) bool { return others[s.HCA()] }) {
+	if !slices.ContainsFunc(all, func(s Entry) bool { return others[s.HCA()] }) {
 		return others
 	}
 	here, err := hcasInside(l.World, stepsOf(all))

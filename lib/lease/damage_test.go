@@ -53,10 +53,10 @@ func TestALastLineThatAKillHasCutOffIsNoDamage(t *testing.T) {
 	for _, cut := range []int64{1, 5} {
 		whole.run(t, node, state, "prolog", never)
 		journal := filepath.Join(state, "jobs/4711/journal")
-		// The note of an action that was not begun.
+		// The entry of an action that was not begun.
 		f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
 		if err == nil {
-			_, err = f.WriteString(`12345678 {"note":99,"kind":"devices","data":{}}`[:40-cut])
+			_, err = f.WriteString(`12345678 {"entry":99,"kind":"devices","data":{}}`[:40-cut])
 			f.Close()
 		}
 		if err != nil {

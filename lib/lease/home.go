@@ -14,14 +14,14 @@ import (
 )
 
 // bringHome brings home all parts of the node's own, and then looks at them again when udev is
-// idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
+// idle. While an HCA is not home, bringHome marks none of its entries undone: bringing the HCA home may
 // make its interface again.
-func (l *Lease) bringHome(notes []Note) []error {
-	if len(notes) == 0 {
+func (l *Lease) bringHome(entries []Entry) []error {
+	if len(entries) == 0 {
 		return nil
 	}
 	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
-	steps, up := stepsOf(notes), firstOfRank(notes, step.AllUp)
+	steps, up := stepsOf(entries), firstOfRank(entries, step.AllUp)
 	for i := 0; i < len(steps); {
 		if i == up {
 			h.finish()
@@ -31,7 +31,7 @@ func (l *Lease) bringHome(notes []Note) []error {
 		i += h.undo(now)
 	}
 	h.finish()
-	return append(h.failed, l.lookAgain(notes)...)
+	return append(h.failed, l.lookAgain(entries)...)
 }
 
 // homecoming says how far a rollback is with bringing HCAs home.
@@ -87,11 +87,11 @@ func (h *homecoming) record(s world.Action, err error) {
 	}
 }
 
-// lookAgain waits for udev, verifies all that is home, and strikes it.
-func (l *Lease) lookAgain(notes []Note) (failed []error) {
+// lookAgain waits for udev, verifies all that is home, and marks it undone.
+func (l *Lease) lookAgain(entries []Entry) (failed []error) {
 	waited := l.Host.Time("wait for udev")
 	if l.again {
-		if err := l.World.RenewUdev(hcasOf(notes)); err != nil {
+		if err := l.World.RenewUdev(hcasOf(entries)); err != nil {
 			l.Host.Notice(l.World.Job, "%s", err)
 		}
 	}
@@ -101,15 +101,15 @@ func (l *Lease) lookAgain(notes []Note) (failed []error) {
 	waited()
 	err := l.World.OnHost(func(v *scan.View) error {
 		return v.Link.Once(func() error {
-			v.Link.About(interfaces(v, notes)...)
-			failed = append(failed, l.verify(v, notes)...)
+			v.Link.About(interfaces(v, entries)...)
+			failed = append(failed, l.verify(v, entries)...)
 			return nil
 		})
 	})
 	if err != nil {
-		return append(failed, err) // nothing is verified, so nothing is struck
+		return append(failed, err) // nothing is verified, so nothing is marked
 	}
-	for _, s := range notes {
+	for _, s := range entries {
 		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[pieceOf(s.Step)] {
 			l.markUndone(s)
 			l.tellTraffic(s)
@@ -119,8 +119,8 @@ func (l *Lease) lookAgain(notes []Note) (failed []error) {
 }
 
 // interfaces returns the indices of the interfaces whose settings a lease has, as far as they were seen.
-func interfaces(v *scan.View, notes []Note) (indices []int) {
-	for _, s := range notes {
+func interfaces(v *scan.View, entries []Entry) (indices []int) {
+	for _, s := range entries {
 		settings, is := s.Step.(*step.Settings)
 		if !is {
 			continue
@@ -133,8 +133,8 @@ func interfaces(v *scan.View, notes []Note) (indices []int) {
 }
 
 // verify looks again at all that is home.
-func (l *Lease) verify(v *scan.View, notes []Note) (failed []error) {
-	for _, s := range notes {
+func (l *Lease) verify(v *scan.View, entries []Entry) (failed []error) {
+	for _, s := range entries {
 		if l.World.Gone[pieceOf(s.Step)] {
 			continue
 		}
@@ -151,7 +151,7 @@ func (l *Lease) verify(v *scan.View, notes []Note) (failed []error) {
 
 // restrictAgain restores the access to the device nodes of an HCA that jobs do not get, although it is home: another
 // interface has the name of its own, say. udev may have opened the nodes since.
-func (l *Lease) restrictAgain(v *scan.View, s Note) []error {
+func (l *Lease) restrictAgain(v *scan.View, s Entry) []error {
 	access, is := s.Step.(*step.Access)
 	if !is {
 		return nil

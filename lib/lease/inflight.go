@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/lease/step"
 )
 
-// CarryOut notes and does the steps of a plan, and then what they left to do.
+// CarryOut writes the steps of a plan into the journal and does them of a plan, and then what they left to do.
 func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) (err error) {
 	var moving flight
 	await := func(some flight) (err error) {
@@ -38,7 +38,7 @@ func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) (err error) {
 			if err := l.inTime(ctx); err != nil {
 				return err
 			}
-			if err := l.Note(s); err != nil {
+			if err := l.AddEntry(s); err != nil {
 				return err
 			}
 		}
@@ -187,7 +187,7 @@ func (l *Lease) measure(action func() error) measured {
 	return measured{l.Host.Now().Sub(start), err}
 }
 
-// DoBy does a step by a function, and logs how it ended. It notes nothing: that is CarryOut's, or the function's.
+// DoBy does a step by a function, and logs how it ended. It adds no entry: that is CarryOut's, or the function's.
 func (l *Lease) DoBy(s step.Step, action func() error) error { return l.timed(do, s, action) }
 
 // timed does an action and logs how it ended.
@@ -221,8 +221,8 @@ func (l *Lease) report(verb string, s world.Action, t measured) error {
 	return err
 }
 
-// notes counts how often the run wrote the journal, and how long that took: each time is short.
-type notes struct {
+// writes counts how often the run wrote the journal, and how long that took: each time is short.
+type writes struct {
 	count int
 	took  time.Duration
 }
@@ -231,12 +231,12 @@ type notes struct {
 func (l *Lease) write(f func() error) error {
 	start := l.Host.Now()
 	err := f()
-	l.notes.count++
-	l.notes.took += l.Host.Now().Sub(start)
+	l.writes.count++
+	l.writes.took += l.Host.Now().Sub(start)
 	return err
 }
 
-// Note writes a step into the journal.
-func (l *Lease) Note(s step.Step) error {
-	return l.write(func() error { return l.Journal.Note(s.Kind(), s) })
+// AddEntry writes a step into the journal.
+func (l *Lease) AddEntry(s step.Step) error {
+	return l.write(func() error { return l.Journal.Add(s.Kind(), s) })
 }

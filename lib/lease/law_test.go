@@ -249,7 +249,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		}
 		taken.uplink = now.Uplink(j.ID, j.Run.String())
 		claim.Take(w, claim.Change)
-		if err := l.Journal.Note(claim.Kind(), claim); err != nil {
+		if err := l.Journal.Add(claim.Kind(), claim); err != nil {
 			return err
 		}
 		return claim.Do(w)

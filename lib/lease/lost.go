@@ -39,8 +39,8 @@ func (l *Lease) quarantineLost() {
 	}
 }
 
-// keepLost ends a lease after the node lost an HCA, and keeps it with its journal: the notes that are
-// not struck say what the HCA had, and the claim's is one of them.
+// keepLost ends a lease after the node lost an HCA, and keeps it with its journal: the entries that are
+// not marked undone say what the HCA had, and the claim's is one of them.
 func (l *Lease) keepLost() error {
 	if l.World.Dir.IsLost() {
 		return l.lostAny()
@@ -65,7 +65,7 @@ func restoreLost(ctx context.Context, h *host.Host, again bool) {
 	}
 }
 
-// forgetLost strikes the notes about a lost HCA that a person lets jobs have as it is.
+// forgetLost marks undone the entries about a lost HCA that a person lets jobs have as it is.
 func forgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 	for _, dir := range lostLeases(h) {
 		err = hint.Join(err, withLost(ctx, h, dir, func(l *Lease) error {
@@ -73,8 +73,8 @@ func forgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 				return nil
 			}
 			rest := 0
-			notes, _ := l.left()
-			for _, s := range notes {
+			entries, _ := l.left()
+			for _, s := range entries {
 				switch s.HCA() {
 				case c.HCA:
 					l.markUndone(s)
@@ -159,8 +159,8 @@ func (l *Lease) restoreLost(again bool) error {
 	if !again && !l.waits() {
 		return nil
 	}
-	notes, _ := l.left()
-	if !l.isBack(notes) {
+	entries, _ := l.left()
+	if !l.isBack(entries) {
 		return nil
 	}
 	if end, bounded := l.World.Context.Deadline(); bounded {
@@ -184,10 +184,10 @@ func (l *Lease) waits() bool {
 	})
 }
 
-// isBack tells whether the node has all that the notes are about.
-func (l *Lease) isBack(notes []Note) bool {
+// isBack tells whether the node has all that the entries are about.
+func (l *Lease) isBack(entries []Entry) bool {
 	err := l.World.OnHost(func(v *scan.View) (err error) {
-		for _, s := range notes {
+		for _, s := range entries {
 			piece := pieceOf(s.Step)
 			switch {
 			case piece == world.Piece{}:

@@ -15,7 +15,7 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// claimUplink takes an address for the job in the table, and notes what the interfaces had whose packets are
+// claimUplink takes an address for the job in the table, and keeps there what the interfaces had whose packets are
 // judged for it. It does not fail for an automatic uplink, which the site did not ask for in so many
 // words: the job then has none.
 func (t *taking) claimUplink(now *table.Table) error {

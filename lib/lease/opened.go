@@ -24,7 +24,7 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// errNone means that a job has no lease: nothing was noted, so nothing was done.
+// errNone means that a job has no lease: its journal has no entry, so nothing was done.
 var errNone = errors.New("no lease")
 
 // ErrRemains means that the node is not as it was, and that the journal says which steps are left to undo.
@@ -65,14 +65,14 @@ type Lease struct {
 	// Complaint is the node's fault by the site's program for the end of a lease.
 	Complaint error
 
-	notes     notes
-	headless  string            // why the journal's beginning is not known, empty if it is
-	passed    bool              // the journal has notes about HCAs that another lease has by now
-	lost      []string          // pieces of HCAs that the node has lost, as the rollback found
-	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
-	unused    bool              // no program of the job has run
-	again     bool              // an earlier rollback, or a prolog, ended in its midst
-	carried   map[node.ID][]counters.Traffic
+	writes   writes
+	headless string            // why the journal's beginning is not known, empty if it is
+	passed   bool              // the journal has entries about HCAs that another lease has by now
+	lost     []string          // pieces of HCAs that the node has lost, as the rollback found
+	unmarked map[node.ID]error // HCAs that are home, and why the journal does not say so
+	unused   bool              // no program of the job has run
+	again    bool              // an earlier rollback, or a prolog, ended in its midst
+	carried  map[node.ID][]counters.Traffic
 }
 
 // underLock calls f with a job's lock, so that no other run touches the job's lease. If the lease is gone after f, it
@@ -165,7 +165,7 @@ func open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 }
 
 // openHeadless opens a lease whose journal is gone, or does not say whose lease it is. The node table says what the job
-// has. If that is nothing, openHeadless returns errNone: a prolog that was killed before its first note leaves such a
+// has. If that is nothing, openHeadless returns errNone: a prolog that was killed before its first entry leaves such a
 // folder, too.
 func openHeadless(ctx context.Context, h *host.Host, id uint32, undoLog *journal.Journal) (*Lease, error) {
 	dir, why := h.State.Lease(id), "its first line does not read"
@@ -229,7 +229,7 @@ func (l *Lease) Look() *host.Look { return l.Host.LookIn(l.World) }
 
 // Close closes the files of the lease, and changes nothing of it.
 func (l *Lease) Close() {
-	l.Host.Took(fmt.Sprintf("write the lease's journal, %d times; part of what is above", l.notes.count), l.notes.took)
+	l.Host.Took(fmt.Sprintf("write the lease's journal, %d times; part of what is above", l.writes.count), l.writes.took)
 	l.World.Close()
 	l.World.Root.Close()
 	l.Journal.Close()

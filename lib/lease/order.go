@@ -9,55 +9,55 @@ import (
 	"gresnet/lib/state/journal"
 )
 
-// Note is a step with its number in the journal; 0 if the journal does not have it.
-type Note struct {
+// Entry is a step with its number in the journal; 0 if the journal does not have it.
+type Entry struct {
 	step.Step
 	Number int
-	Struck bool
+	Undone bool
 }
 
-// decode returns the notes of a journal as steps, and why some of them do not read.
-func decode(undoLog *journal.Journal) (all []Note, why []string) {
+// decode returns the entries of a journal as steps, and why some of them do not read.
+func decode(undoLog *journal.Journal) (all []Entry, why []string) {
 	for _, g := range undoLog.Gaps {
 		why = append(why, g.Why)
 	}
-	for _, n := range undoLog.Notes {
+	for _, n := range undoLog.Entries {
 		s, err := step.Decode(n.Kind, n.Data)
 		if err != nil {
-			why = append(why, fmt.Sprintf("note %d: %v", n.Number, err))
+			why = append(why, fmt.Sprintf("entry %d: %v", n.Number, err))
 			continue
 		}
-		all = append(all, Note{s, n.Number, n.Struck})
+		all = append(all, Entry{s, n.Number, n.Undone})
 	}
 	return all, why
 }
 
-// sortForUndo sorts notes by kind, and within a kind as they were done: so the kernel has all that
+// sortForUndo sorts entries by kind, and within a kind as they were done: so the kernel has all that
 // it keeps in the order of arrival (interfaces, routes to one destination) in the old order again.
 // Moves of RDMA devices and of interfaces keep the order in which they were done, see step.Plan.
-func sortForUndo(notes []Note) {
-	rank := func(s Note) int {
+func sortForUndo(entries []Entry) {
+	rank := func(s Entry) int {
 		r := step.Rank(s.Step)
 		if r >= step.HomeBegins && r < step.Moved {
 			return step.HomeBegins
 		}
 		return r
 	}
-	slices.SortStableFunc(notes, func(a, b Note) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(entries, func(a, b Entry) int { return rank(a) - rank(b) })
 }
 
 // firstOfRank returns where in a rollback's order a rank begins.
-func firstOfRank(notes []Note, rank int) int {
-	first := slices.IndexFunc(notes, func(s Note) bool { return step.Rank(s.Step) >= rank })
+func firstOfRank(entries []Entry, rank int) int {
+	first := slices.IndexFunc(entries, func(s Entry) bool { return step.Rank(s.Step) >= rank })
 	if first < 0 {
-		return len(notes)
+		return len(entries)
 	}
 	return first
 }
 
-// hcasOf returns the HCAs that notes are about, each once.
-func hcasOf(notes []Note) (ids []node.ID) {
-	for _, s := range notes {
+// hcasOf returns the HCAs that entries are about, each once.
+func hcasOf(entries []Entry) (ids []node.ID) {
+	for _, s := range entries {
 		if id := s.HCA(); id != (node.ID{}) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -65,8 +65,8 @@ func hcasOf(notes []Note) (ids []node.ID) {
 	return ids
 }
 
-// stepsOf returns the steps of notes.
-func stepsOf(all []Note) (list []step.Step) {
+// stepsOf returns the steps of entries.
+func stepsOf(all []Entry) (list []step.Step) {
 	for _, s := range all {
 		list = append(list, s.Step)
 	}

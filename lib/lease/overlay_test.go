@@ -279,8 +279,8 @@ func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
 func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
 	netnstest.Slow(t)
 	for name, forget := range map[string]string{
-		"its note does not read": "sed -i s/overlay/overlord/ %[1]s/journal",
-		"its lease is gone":      "umount -l %[1]s/netns; rm -r %[1]s",
+		"its entry does not read": "sed -i s/overlay/overlord/ %[1]s/journal",
+		"its lease is gone":       "umount -l %[1]s/netns; rm -r %[1]s",
 	} {
 		node, _, _, state := overlayBed(t)
 		lawRun(t, node, state, "prolog", never)

@@ -161,16 +161,16 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 	return err
 }
 
-// giveUp strikes all notes about an HCA that is at home.
+// giveUp marks undone all entries about an HCA that is at home.
 func (l *Lease) giveUp(id node.ID) error {
-	notes, _ := l.left()
-	notes = slices.DeleteFunc(notes, func(s Note) bool { return s.HCA() != id })
-	for _, s := range notes {
+	entries, _ := l.left()
+	entries = slices.DeleteFunc(entries, func(s Entry) bool { return s.HCA() != id })
+	for _, s := range entries {
 		if err := isHome(l.World, s.Step); err != nil {
 			return err
 		}
 	}
-	for _, s := range notes {
+	for _, s := range entries {
 		l.markUndone(s)
 	}
 	return nil

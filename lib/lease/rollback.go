@@ -21,7 +21,7 @@ import (
 	"gresnet/lib/network"
 )
 
-// Rollback undoes all notes of the journal that are not struck, in the order of the kinds of steps,
+// Rollback undoes all entries of the journal that are not marked undone, in the order of the kinds of steps,
 // and removes the lease. If it cannot undo a step, it keeps the HCA from later jobs, and keeps the
 // namespace and the journal; it brings the other HCAs home all the same.
 func (l *Lease) Rollback() error {
@@ -34,9 +34,9 @@ func (l *Lease) Rollback() error {
 		return remains(err)
 	}
 	defer l.watchUdev()()
-	notes, damaged := l.left()
+	entries, damaged := l.left()
 	l.startOver()
-	failed := l.undoAll(notes, damaged)
+	failed := l.undoAll(entries, damaged)
 	l.Host.TellQuarantines(l.World.Job, l.World.Away)
 	if len(failed) > 0 {
 		return remaining(failed)
@@ -54,30 +54,30 @@ func (l *Lease) Rollback() error {
 		return remains(err)
 	}
 	l.Host.Tell(event.LeaseReturned, l.World.Job, "the lease is returned")
-	logUsers(l.Host, l.World.Job, hcasOf(notes))
+	logUsers(l.Host, l.World.Job, hcasOf(entries))
 	return nil
 }
 
 // startOver forgets what an earlier rollback found out, and for what a prolog that fails has waited.
 func (l *Lease) startOver() {
 	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
-	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
+	l.World.Rest, l.lost, l.unmarked, l.World.UplinkLeft = nil, nil, nil, false
 	l.World.Away, l.World.Gone = map[node.ID]string{}, map[world.Piece]bool{}
 }
 
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the
 // lease's device nodes and namespace. Last it frees the claims: until then the HCAs are the job's.
-func (l *Lease) undoAll(notes []Note, damaged *damage) []error {
-	homeFrom, placesFrom, claimsFrom := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome), firstOfRank(notes, step.Rank(new(step.Claim)))
+func (l *Lease) undoAll(entries []Entry, damaged *damage) []error {
+	homeFrom, placesFrom, claimsFrom := firstOfRank(entries, step.HomeBegins), firstOfRank(entries, step.AllHome), firstOfRank(entries, step.Rank(new(step.Claim)))
 
 	if err := step.CloseNodes(l.World); err != nil {
 		return []error{err}
 	}
-	traffic := l.beginTraffic(notes)
-	failed := l.remove(notes[:homeFrom])
+	traffic := l.beginTraffic(entries)
+	failed := l.remove(entries[:homeFrom])
 	l.carried = traffic.End()
 
-	failed = append(failed, l.bringHome(notes[homeFrom:placesFrom])...)
+	failed = append(failed, l.bringHome(entries[homeFrom:placesFrom])...)
 	if damaged != nil || l.passed {
 		failed = append(failed, l.bringStraysHome()...)
 	}
@@ -87,15 +87,15 @@ func (l *Lease) undoAll(notes []Note, damaged *damage) []error {
 	l.quarantineLost()
 
 	if len(failed) == 0 { // else something that is not home may be in there
-		failed = l.removePlaces(notes[placesFrom:claimsFrom])
+		failed = l.removePlaces(entries[placesFrom:claimsFrom])
 	}
 	all := len(failed) == 0 && damaged == nil && len(l.World.Gone) == 0
-	return append(failed, l.free(notes[claimsFrom:], all)...)
+	return append(failed, l.free(entries[claimsFrom:], all)...)
 }
 
 // removePlaces removes the lease's device nodes and namespace, up to the first that stays.
-func (l *Lease) removePlaces(notes []Note) []error {
-	for _, s := range notes {
+func (l *Lease) removePlaces(entries []Entry) []error {
+	for _, s := range entries {
 		if failed := l.undo(s); len(failed) > 0 {
 			return failed
 		}
@@ -105,12 +105,12 @@ func (l *Lease) removePlaces(notes []Note) []error {
 }
 
 // free frees claims. It keeps HCAs that, by the journal, are not home. all says that everything is undone.
-func (l *Lease) free(claims []Note, all bool) (failed []error) {
+func (l *Lease) free(claims []Entry, all bool) (failed []error) {
 	for _, s := range claims {
 		if all && len(failed) == 0 {
 			l.shorten(s)
 		}
-		failed = append(failed, l.quarantineNotStruck()...)
+		failed = append(failed, l.quarantineUnmarked()...)
 		failed = append(failed, l.undo(s)...)
 	}
 	return failed
@@ -126,8 +126,8 @@ func (l *Lease) lostAny() error {
 }
 
 // remove undoes the steps that made something for the job. Nothing of that is the node's own.
-func (l *Lease) remove(notes []Note) (failed []error) {
-	for _, s := range notes {
+func (l *Lease) remove(entries []Entry) (failed []error) {
+	for _, s := range entries {
 		errs := l.undo(s)
 		if len(errs) == 0 {
 			l.markUndone(s)
@@ -140,30 +140,30 @@ func (l *Lease) remove(notes []Note) (failed []error) {
 	return failed
 }
 
-func (l *Lease) undo(s Note) []error {
+func (l *Lease) undo(s Entry) []error {
 	return l.failure(s.Step, l.timed(undo, s.Step, func() error { return s.Undo(l.World) }))
 }
 
-// markUndone strikes a note in the journal: the step need never be undone again. If /run is full
+// markUndone marks an entry of the journal: its step need never be undone again. If /run is full
 // and it cannot, the next rollback, if there is one, looks again.
-func (l *Lease) markUndone(s Note) {
-	if s.Struck || s.Number == 0 {
+func (l *Lease) markUndone(s Entry) {
+	if s.Undone || s.Number == 0 {
 		return
 	}
-	if err := l.write(func() error { return l.Journal.Strike(s.Number) }); err != nil {
+	if err := l.write(func() error { return l.Journal.MarkUndone(s.Number) }); err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
-		if l.notStruck == nil {
-			l.notStruck = map[node.ID]error{}
+		if l.unmarked == nil {
+			l.unmarked = map[node.ID]error{}
 		}
-		l.notStruck[s.HCA()] = err
+		l.unmarked[s.HCA()] = err
 	}
 }
 
-// quarantineNotStruck keeps from later jobs the HCAs that are home although the journal still gives
+// quarantineUnmarked keeps from later jobs the HCAs that are home although the journal still gives
 // them to this lease. If they were free, another job could claim them, and the next rollback would
 // look for them everywhere and take them from that job.
-func (l *Lease) quarantineNotStruck() (failed []error) {
-	for id, err := range l.notStruck {
+func (l *Lease) quarantineUnmarked() (failed []error) {
+	for id, err := range l.unmarked {
 		if _, away := l.World.Away[id]; away || id == (node.ID{}) {
 			continue
 		}
@@ -174,14 +174,14 @@ func (l *Lease) quarantineNotStruck() (failed []error) {
 	return failed
 }
 
-// shorten cuts the journal back to the claim, when nothing else of the lease is left: no strike that
-// was lost on a full /run matters any more.
-func (l *Lease) shorten(claim Note) {
+// shorten cuts the journal back to the claim, when nothing else of the lease is left: no undone mark
+// that a full /run lost matters any more.
+func (l *Lease) shorten(claim Entry) {
 	if err := l.Journal.Shorten(claim.Number); err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
 		return
 	}
-	l.notStruck = nil
+	l.unmarked = nil
 }
 
 // failure keeps the HCA of a step that failed from later jobs, or records that the node lost it.
@@ -213,19 +213,19 @@ func (l *Lease) failure(s world.Action, err error) []error {
 	return []error{err}
 }
 
-// left returns the notes that are not struck, in the order in which the rollback undoes them. If
-// the journal is damaged, it adds steps whose undo needs no note.
-func (l *Lease) left() ([]Note, *damage) {
+// left returns the entries that are not marked undone, in the order in which the rollback undoes them. If
+// the journal is damaged, it adds steps whose undo needs no entry.
+func (l *Lease) left() ([]Entry, *damage) {
 	all, why := decode(l.Journal)
 	others := l.peers(all)
 	d := l.damaged(all, why, others)
-	l.passed = slices.ContainsFunc(all, func(s Note) bool { return !s.Struck && others[s.HCA()] })
-	notes := slices.DeleteFunc(slices.Clone(all), func(s Note) bool { return s.Struck || others[s.HCA()] })
+	l.passed = slices.ContainsFunc(all, func(s Entry) bool { return !s.Undone && others[s.HCA()] })
+	entries := slices.DeleteFunc(slices.Clone(all), func(s Entry) bool { return s.Undone || others[s.HCA()] })
 	if d != nil {
-		notes = slices.Concat(l.unnoted(d, all), notes, unmoved(notes, all))
+		entries = slices.Concat(l.unlisted(d, all), entries, unmoved(entries, all))
 	}
-	sortForUndo(notes)
-	return notes, d
+	sortForUndo(entries)
+	return entries, d
 }
 
 // watchUdev begins to hear udev's events. If it cannot, the rollback waits until udev has nothing

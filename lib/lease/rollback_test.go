@@ -40,18 +40,18 @@ func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 		}
 		defer l.Close()
 		if damaged {
-			l.Journal.Notes[1].Kind = "of a later version"
+			l.Journal.Entries[1].Kind = "of a later version"
 		}
-		notes, damage := l.left()
+		entries, damage := l.left()
 		if (damage != nil) != damaged {
 			t.Fatalf("damage %v", damage)
 		}
-		for _, s := range notes {
+		for _, s := range entries {
 			if s.HCA() == leasetest.A {
 				t.Errorf("damaged %v: it would undo %s %s, which is job %d's", damaged, s.Kind(), s.Object(), holder)
 			}
 		}
-		if !slices.ContainsFunc(notes, func(s Note) bool { return s.HCA() == leasetest.B }) {
+		if !slices.ContainsFunc(entries, func(s Entry) bool { return s.HCA() == leasetest.B }) {
 			t.Errorf("damaged %v: it would leave its own HCA away", damaged)
 		}
 	}
@@ -82,12 +82,12 @@ func TestWhatTheNodeLostIsQuarantinedAlsoWhereTheJournalIsDamaged(t *testing.T) 
 	for _, damaged := range []bool{false, true} {
 		l := opens(t)
 		l.World.Gone[world.Piece{HCA: leasetest.A}] = true
-		claim := Note{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A}}}}
+		claim := Entry{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A}}}}
 		var broken *damage
 		if damaged {
 			broken = &damage{why: []string{"a line does not read"}}
 		}
-		l.undoAll([]Note{claim}, broken)
+		l.undoAll([]Entry{claim}, broken)
 		if now, err := l.World.Table.Read(); err != nil || len(now.Claims) != 1 || now.Claims[0].Quarantined == "" {
 			t.Errorf("damaged %v: claims %+v, %v", damaged, now.Claims, err)
 		}
@@ -119,7 +119,7 @@ func TestTheDeviceNodesOfALeaseAreClosedBeforeAnHCAComesHome(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(l.World.Dir.Devices(), 0o755), unix.Mknod(s.node, unix.S_IFCHR, int(unix.Mkdev(1, 3))), os.Chmod(s.node, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	if failed := l.undoAll([]Note{{Step: s}}, nil); len(failed) == 0 || s.had.Perm() != 0o600 {
+	if failed := l.undoAll([]Entry{{Step: s}}, nil); len(failed) == 0 || s.had.Perm() != 0o600 {
 		t.Errorf("the node has %s, %v", s.had, failed)
 	}
 }

@@ -90,7 +90,7 @@ func TestAKillBeforeOrAfterAnyStepLosesNothingOfASlotAndOfThatOfAnotherJob(t *te
 }
 
 // Somebody keeps the job's namespace, so the interface does not go with it.
-func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsNoteIsLost(t *testing.T) {
+func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsEntryIsLost(t *testing.T) {
 	t.Setenv("GRESNET_LAW_SLOT", "hca0")
 	for _, lost := range []bool{false, true} {
 		bed, state := lawBed(t)
@@ -105,10 +105,10 @@ func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsNoteIsLost(t *testi
 		end := standin.Start(t, keeper)
 		out, err := job.command(bed, state, "epilog", never).CombinedOutput()
 		if err != nil && !(lost && strings.Contains(string(out), "journal damaged")) {
-			t.Errorf("note lost: %t: %v: %s", lost, err, out)
+			t.Errorf("entry lost: %t: %v: %s", lost, err, out)
 		}
 		if links := bed.Run(fmt.Sprintf("nsenter --net=/proc/%d/ns/net ip -br link", keeper.Process.Pid)); strings.Contains(links, "@") {
-			t.Errorf("note lost: %t: the namespace still has\n%s", lost, links)
+			t.Errorf("entry lost: %t: the namespace still has\n%s", lost, links)
 		}
 		end()
 		if !lost {

@@ -208,7 +208,7 @@ func (t *taking) claimLocked(ctx context.Context, claim *step.Claim, wants []gre
 	}
 	claim.Take(t.World, change)
 	t.uplink = now.Uplink(t.World.Job, t.World.Run)
-	if err := t.Note(claim); err != nil {
+	if err := t.AddEntry(claim); err != nil {
 		return host.Picked{}, err
 	}
 	return p, claim.Do(t.World)

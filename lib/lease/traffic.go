@@ -13,9 +13,9 @@ import (
 
 // beginTraffic begins to read what the HCAs carried for the job. If the prolog failed, they carried
 // nothing.
-func (l *Lease) beginTraffic(notes []Note) *host.Traffic {
+func (l *Lease) beginTraffic(entries []Entry) *host.Traffic {
 	var all []*step.Access
-	for _, s := range notes {
+	for _, s := range entries {
 		if a, is := s.Step.(*step.Access); is && !l.unused {
 			all = append(all, a)
 		}
@@ -23,11 +23,11 @@ func (l *Lease) beginTraffic(notes []Note) *host.Traffic {
 	return l.Look().BeginTraffic(all)
 }
 
-// tellTraffic tells what an HCA carried when its note is struck. No later rollback looks at that
-// note, so each HCA's traffic is told once.
-func (l *Lease) tellTraffic(s Note) {
+// tellTraffic tells what an HCA carried when its entry is marked undone. No later rollback looks at that
+// entry, so each HCA's traffic is told once.
+func (l *Lease) tellTraffic(s Entry) {
 	a, is := s.Step.(*step.Access)
-	if !is || l.notStruck[a.ID] != nil {
+	if !is || l.unmarked[a.ID] != nil {
 		return
 	}
 	for _, t := range l.carried[a.ID] {

@@ -144,7 +144,7 @@ func TestAPrologOrAnEpilogThatIsKilledWhileLinksTrainLosesNothing(t *testing.T) 
 	for _, program := range []string{"prolog", "epilog"} {
 		t.Run(program, func(t *testing.T) {
 			node, state := lawBed(t)
-			// The kernel forgets next hop objects with the carrier, and nobody has noted them yet.
+			// The kernel forgets next hop objects with the carrier, and no journal has them yet.
 			node.Run("ip nexthop flush")
 			before := lawPicture(node)
 			killEach(t, "the "+program, 1, func(look int) bool {

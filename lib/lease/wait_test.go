@@ -390,7 +390,7 @@ func TestAJobWhoseEarlierRunsHCADoesNotComeHomeIsRefusedAndNeitherProgramFails(t
 	}
 	claim := table.Claim{HCA: leasetest.A, Name: "mlx5_0", Job: nextJob, Run: first.Run.String()}
 	for _, s := range []step.Step{&step.Claim{Claims: []table.Claim{claim}}, &step.RDMA{ID: leasetest.A, Name: "mlx5_0"}} {
-		if err := l.Note(s); err != nil {
+		if err := l.AddEntry(s); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,7 @@
 // An uplink is no interface of the node's: gresnet makes it in the job's namespace by one message, so the
 // node never has half of one. Its address determines its identity, the index and the MAC: so the undo
 // knows it before it exists, and after the job has renamed it. The prolog takes the address in the node
-// table under the lock of the HCAs, with a copy in the claim's note. The address is free again when the
+// table under the lock of the HCAs, with a copy in the claim's entry. The address is free again when the
 // interface is gone, even if an HCA is not home.
 //
 // Each node computes an overlay for itself (package overlay), before any of them runs a task: an address
@@ -26,5 +26,5 @@
 //
 // Slurm calls back: slurmd's steps connect to srun, and slurmctld wakes it, at the node's address and the
 // port that srun has told. So each job has a block of ports, which follows from the uplink's address and
-// needs no note. Package ports has the programs that tell by its port whose a packet is.
+// needs no entry of its own. Package ports has the programs that tell by its port whose a packet is.
 package network

@@ -9,11 +9,11 @@ import (
 )
 
 // Programs judge what goes by the node's interfaces, as long as a job has an uplink. That belongs to no
-// single job: the node table says what the interfaces had before. HoldHooks notes it before anything changes
+// single job: the node table says what the interfaces had before. HoldHooks writes it there before anything changes
 // them. Each job's uplink attaches what is missing. Whoever frees the last such uplink ends it (endHooks). The
 // first and the last run under the node lock.
 
-// HoldHooks notes in the table what the interfaces have that a job's uplink changes.
+// HoldHooks writes into the table what the interfaces have that a job's uplink changes.
 func HoldHooks(w *world.World, t *table.Table, s ports.Settings) error {
 	if len(t.Hooked) == 0 {
 		if err := w.Ports().Refresh(); err != nil {

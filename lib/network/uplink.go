@@ -353,7 +353,7 @@ func (s *Uplink) Undo(w *world.World) error {
 }
 
 // isAnothers tells whether another job has the address by now, and so an uplink of the same
-// identity. Then this job's was removed before its address was freed, and only the strike was lost.
+// identity. Then this job's was removed before its address was freed, and only the undone mark was lost.
 // In doubt, the uplink is this job's.
 func (s *Uplink) isAnothers(w *world.World) bool {
 	t, err := w.Table.Read()

@@ -58,7 +58,7 @@ func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), numbe
 // InUse returns the list of the HCAs that jobs have, for other programs. Everybody may read it.
 func (d Dir) InUse() string { return filepath.Join(string(d), "in-use") }
 
-// Settings returns the note of the sysctls that the kernel makes a new network namespace with.
+// Settings returns the file with the sysctls that the kernel makes a new network namespace with.
 func (d Dir) Settings() string { return filepath.Join(string(d), "settings") }
 
 // Records returns the folder of what prologs and epilogs say of their runs.
@@ -168,7 +168,7 @@ func JobOfNode(path string) string { return filepath.Base(filepath.Dir(filepath.
 // Env returns the file that makes the lease count: it is written last and removed first.
 func (l Lease) Env() string { return l.file("env") }
 
-// NewEnv returns the file that is written and then renamed to Env. Before that, the note of the node's Settings is
+// NewEnv returns the file that is written and then renamed to Env. Before that, the file of the node's Settings is
 // written there and renamed.
 func (l Lease) NewEnv() string { return l.file("env.new") }
 
@@ -201,7 +201,7 @@ func (l Lease) Counts() bool { return isThere(l.Env()) }
 // Marked tells whether the job had an extern step.
 func (l Lease) Marked() bool { return isThere(l.Mark()) }
 
-// Begun tells whether the lease has what only comes after notes.
+// Begun tells whether the lease has what only comes after entries of the journal.
 func (l Lease) Begun() bool { return isThere(l.Netns()) || isThere(l.Devices()) }
 
 func isThere(path string) bool {

@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// Steps returns what a lease of A, B and C notes, in exclusive mode. By their numbers in the journal:
+// Steps returns the steps of a lease of A, B and C, in exclusive mode. By their numbers in the journal:
 //
 // 1 is the claim, 2 the namespace; 3 access A, 4 settings, 5 access B, 6 settings,
 // 7 access C; 8 rdma A, 9 rdma B, 10 link A, 11 rdma C, 12 link B; 13 the devices.
@@ -81,13 +81,13 @@ func Write(t *testing.T, dir state.Dir, id uint32, since time.Duration, hcas []n
 	for _, h := range hcas {
 		claim.Claims = append(claim.Claims, table.Claim{HCA: h, Name: h.GUID, Job: id, Run: "0"})
 	}
-	if err := j.Note("claim", claim); err != nil { // its number is 1
+	if err := j.Add("claim", claim); err != nil { // its number is 1
 		t.Fatal(err)
 	}
 	for i, h := range hcas {
-		err := j.Note("access", &step.Access{ID: h})
+		err := j.Add("access", &step.Access{ID: h})
 		if err == nil && slices.Contains(home, h) {
-			err = j.Strike(i + 2)
+			err = j.MarkUndone(i + 2)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -34,10 +34,10 @@
 #define HANGS 0       /* moves that are given up while the kernel is at them */
 #endif
 #ifndef UNWRITTEN
-#define UNWRITTEN 0   /* strikes that a full /run keeps from the journal */
+#define UNWRITTEN 0   /* undone marks that a full /run keeps from the journal */
 #endif
 #ifndef BLOTS
-#define BLOTS 0       /* strikes that do not read any more */
+#define BLOTS 0       /* undone marks that do not read any more */
 #endif
 #ifndef REBOOTS
 #define REBOOTS 0
@@ -73,9 +73,9 @@ typedef Lease {
 	byte round;       /* which run of the job it is; 0: there is no lease */
 	bool complete;    /* env is there */
 	bool marked;      /* the job had an extern step */
-	byte claimed;     /* HCAs in the note of the claim, which is not struck */
-	byte moved;       /* HCAs whose moves are noted */
-	byte struck;      /* those of them that are undone */
+	byte claimed;     /* HCAs in the entry of the claim, which is not marked undone */
+	byte moved;       /* HCAs whose moves have an entry */
+	byte undone;      /* those of them that are marked undone */
 }
 Lease lease[2];
 
@@ -115,8 +115,8 @@ inline holds()
 			assert(where[i] == HOME || (claim[i] == where[i] && namespace[where[i] - 1]));
 			assert(moving[i] == NOWHERE || claim[i] != FREE);
 #if BLOTS == 0
-			assert(!(has(lease[0].moved, i) && !has(lease[0].struck, i)) || claim[i] == 1);
-			assert(!(has(lease[1].moved, i) && !has(lease[1].struck, i)) || claim[i] == 2);
+			assert(!(has(lease[0].moved, i) && !has(lease[0].undone, i)) || claim[i] == 1);
+			assert(!(has(lease[1].moved, i) && !has(lease[1].undone, i)) || claim[i] == 2);
 #endif
 			i++
 		:: else -> break
@@ -168,11 +168,11 @@ inline move(h, to)
 bool boot;            /* there was a reboot */
 bool stuck;           /* moves that were given up have not ended yet */
 
-#define noted(h) (has(lease[j].moved, h) && !has(lease[j].struck, h) && !has(others, h))
+#define listed(h) (has(lease[j].moved, h) && !has(lease[j].undone, h) && !has(others, h))
 
 proctype Program(byte role; byte j; byte r; byte wants)
 {
-	byte kind, h, i, mine, away, others, unstruck, seenRun, seenClaim;
+	byte kind, h, i, mine, away, others, unmarked, seenRun, seenClaim;
 	bool counted, failing, taken, seenMark, seenSteps;
 
 #if REBOOTS > 0
@@ -296,7 +296,7 @@ giveUp:
 		h = seenClaim - 1;
 		seenClaim = 0;
 		if
-		:: has(away, h) && !isLocked(h) && where[h] == HOME && has(lease[j].moved, h) -> lease[j].struck = lease[j].struck | only(h); h = 0; K; goto rollback
+		:: has(away, h) && !isLocked(h) && where[h] == HOME && has(lease[j].moved, h) -> lease[j].undone = lease[j].undone | only(h); h = 0; K; goto rollback
 		:: else -> h = 0; goto unlock
 		fi
 	};
@@ -351,9 +351,9 @@ create:
 #else
 		;
 #endif
-		/* func: lib/lease Lease.Note
-		 * func: lib/state/journal Journal.Note */
-#ifndef WITHOUT_CLAIM_IS_NOTED_FIRST
+		/* func: lib/lease Lease.AddEntry
+		 * func: lib/state/journal Journal.Add */
+#ifndef WITHOUT_CLAIM_IS_JOURNALED_FIRST
 		lease[j].claimed = mine;
 		K;
 #endif
@@ -366,7 +366,7 @@ create:
 		od;
 		h = 0;
 		TELL("writes its claim into the table\n");
-#ifdef WITHOUT_CLAIM_IS_NOTED_FIRST
+#ifdef WITHOUT_CLAIM_IS_JOURNALED_FIRST
 		lease[j].claimed = mine;
 #endif
 		holds()
@@ -379,7 +379,7 @@ create:
 	do
 	:: h < HCAS && !has(mine, h) -> h++
 	:: h < HCAS && has(mine, h) ->
-#ifndef WITHOUT_NOTE_BEFORE_DEED
+#ifndef WITHOUT_ENTRY_BEFORE_STEP
 		atomic { lease[j].moved = lease[j].moved | only(h); K };
 #endif
 		atomic {
@@ -393,7 +393,7 @@ create:
 			fi
 		};
 		move(h, j + 1);
-#ifdef WITHOUT_NOTE_BEFORE_DEED
+#ifdef WITHOUT_ENTRY_BEFORE_STEP
 		atomic { K; lease[j].moved = lease[j].moved | only(h) };
 #endif
 		if
@@ -424,7 +424,7 @@ create:
 	 * func: lib/lease Lease.peers */
 rollback:
 	atomic {
-		h = 0; away = 0; unstruck = 0; others = 0;
+		h = 0; away = 0; unmarked = 0; others = 0;
 		TELL("begins to roll back\n");
 		K;
 		assert(live[j] == 0 || live[j] != lease[j].round);
@@ -453,10 +453,10 @@ rollback:
 	 * func: lib/lease/step RDMA.Lock
 	 * func: lib/state LockHCA */
 	do
-	:: h < HCAS && !noted(h) -> h++
-	:: h < HCAS && noted(h) ->
-#ifdef WITHOUT_STRIKE_AFTER_UNDO
-		atomic { TELL1("strikes HCA %d\n", h); lease[j].struck = lease[j].struck | only(h); K };
+	:: h < HCAS && !listed(h) -> h++
+	:: h < HCAS && listed(h) ->
+#ifdef WITHOUT_MARK_AFTER_UNDO
+		atomic { TELL1("marks HCA %d\n", h); lease[j].undone = lease[j].undone | only(h); K };
 #endif
 		if
 		:: atomic { !isLocked(h) -> hcaLock[h] = _pid }
@@ -486,15 +486,15 @@ skipped:	skip
 	od;
 	/* func: lib/lease Lease.lookAgain
 	 * func: lib/lease Lease.markUndone
-	 * func: lib/state/journal Journal.Strike */
+	 * func: lib/state/journal Journal.MarkUndone */
 	atomic {
 		h = 0;
 		do
-		:: h < HCAS && (has(away, h) || !noted(h)) -> h++
-		:: h < HCAS && !has(away, h) && noted(h) ->
+		:: h < HCAS && (has(away, h) || !listed(h)) -> h++
+		:: h < HCAS && !has(away, h) && listed(h) ->
 			if
-			:: lease[j].struck = lease[j].struck | only(h)
-			:: unwritten > 0 && !last -> unwritten--; TELL1("cannot strike HCA %d\n", h); unstruck = unstruck | only(h)
+			:: lease[j].undone = lease[j].undone | only(h)
+			:: unwritten > 0 && !last -> unwritten--; TELL1("cannot mark HCA %d\n", h); unmarked = unmarked | only(h)
 			fi;
 			K;
 			h++
@@ -526,11 +526,11 @@ skipped:	skip
 		holds();
 		K;
 		/* func: lib/lease Lease.shorten
-		 * func: lib/lease Lease.quarantineNotStruck */
-#ifndef WITHOUT_STRUCK_BEFORE_FREED
+		 * func: lib/lease Lease.quarantineUnmarked */
+#ifndef WITHOUT_MARKED_BEFORE_FREED
 		if
-		:: away == 0 -> lease[j].moved = 0; lease[j].struck = 0; unstruck = 0
-		:: else -> away = away | unstruck
+		:: away == 0 -> lease[j].moved = 0; lease[j].undone = 0; unmarked = 0
+		:: else -> away = away | unmarked
 		fi;
 		K
 #endif
@@ -565,7 +565,7 @@ skipped:	skip
 		fi;
 		lease[j].claimed = 0;
 		K;
-		d_step { TELL("removes the lease\n"); lease[j].round = 0; lease[j].marked = false; lease[j].moved = 0; lease[j].struck = 0 };
+		d_step { TELL("removes the lease\n"); lease[j].round = 0; lease[j].marked = false; lease[j].moved = 0; lease[j].undone = 0 };
 		if
 		:: kind == PROLOG && !failing -> goto abandoned /* it was an earlier run's */
 		:: else
@@ -588,7 +588,7 @@ dead:
 	};
 ended:
 	atomic {
-		h = 0; i = 0; mine = 0; away = 0; others = 0; unstruck = 0; failing = false;
+		h = 0; i = 0; mine = 0; away = 0; others = 0; unmarked = 0; failing = false;
 		seenRun = 0; seenClaim = 0; seenMark = false; seenSteps = false;
 		if
 		:: kind == PROLOG && taken -> taken = false; live[j] = r; goto job
@@ -619,7 +619,7 @@ epilogue:
 		atomic {
 			boot != booted ->
 			booted = boot;
-			h = 0; i = 0; mine = 0; away = 0; others = 0; unstruck = 0; failing = false; taken = false;
+			h = 0; i = 0; mine = 0; away = 0; others = 0; unmarked = 0; failing = false; taken = false;
 			seenRun = 0; seenClaim = 0; seenMark = false; seenSteps = false;
 			if
 			:: role == PROLOG && kind != 0 -> next[j] = r + 1
@@ -652,7 +652,7 @@ active proctype Reboot()
 			do
 			:: h < 2 ->
 				lease[h].lock = NOBODY; lease[h].round = 0; lease[h].complete = false; lease[h].marked = false;
-				lease[h].claimed = 0; lease[h].moved = 0; lease[h].struck = 0; namespace[h] = false; live[h] = 0; steps[h] = false;
+				lease[h].claimed = 0; lease[h].moved = 0; lease[h].undone = 0; namespace[h] = false; live[h] = 0; steps[h] = false;
 				h++
 			:: else -> break
 			od;
@@ -676,7 +676,7 @@ active proctype Blot()
 	:: HCAS > 1 -> h = 1
 	fi;
 	if
-	:: atomic { !last && has(lease[j].struck, h) -> printf("the strike of HCA %d does not read any more\n", h); lease[j].struck = lease[j].struck & ~only(h) }
+	:: atomic { !last && has(lease[j].undone, h) -> printf("the undone mark of HCA %d does not read any more\n", h); lease[j].undone = lease[j].undone & ~only(h) }
 	:: last
 	fi
 }

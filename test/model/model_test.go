@@ -101,7 +101,7 @@ func TestSpinFindsNoFaultAndOneWithoutALaw(t *testing.T) {
 	if out, err := exec.Command("../need", "spin", "gcc", "libc6-dev").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, r := range []run{{name: "smoke", model: "lease"}, without("lease", "NOTE_BEFORE_DEED", "OTHERS=0")} {
+	for _, r := range []run{{name: "smoke", model: "lease"}, without("lease", "ENTRY_BEFORE_STEP", "OTHERS=0")} {
 		found, err := r.check(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
 /* Slots of one HCA, which several jobs have at once: a model for spin. README.md says what it covers.
  *
- * Who could open the HCA's device nodes is noted before the first job with a slot closes them, and
+ * Who could open the HCA's device nodes is recorded before the first job with a slot closes them, and
  * they are opened when the last of these jobs has freed its claim: first in, last out. Job 2 has the
  * HCA as a whole, if no slot is taken: the site may change that while jobs run. In the end no job
  * has anything, and who could open the nodes can.
@@ -19,7 +19,7 @@
 #endif
 #define SLOTS 2
 #define FREE 0        /* whose claim it is; else its job + 1 */
-#define UNKNOWN 0     /* of nodes, what a note has of them */
+#define UNKNOWN 0     /* of nodes, what an entry says of them */
 #define OPEN 1
 #define CLOSED 2
 #define wantsAll (j == 2)
@@ -31,8 +31,8 @@ bool quarantined[SLOTS];
 byte shared;          /* the node table: who could open the nodes before the first slot */
 typedef Lease {
 	bool there;
-	byte slot;        /* what the note of the claim has: the slot + 1, or SLOTS + 1 for the whole */
-	byte had;         /* the note about access, of a job with the whole */
+	byte slot;        /* what the entry of the claim has: the slot + 1, or SLOTS + 1 for the whole */
+	byte had;         /* the entry about access, of a job with the whole */
 	bool child;       /* the slot's interface is in the job's namespace */
 	bool aside;       /* the lease was damaged, and its claim is quarantined */
 	bool closed;      /* the job has closed the nodes and not yet freed its claim */

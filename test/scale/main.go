@@ -181,7 +181,7 @@ func lease(dir state.Lease, id uint32, h node.HCA, c table.Claim) error {
 		&step.Claim{Claims: []table.Claim{c}}, &step.Access{ID: h.ID, Name: h.Name},
 		&step.Settings{Of: h.ID, Port: 1}, &step.Access{ID: h.ID, Name: h.Name}, &step.Settings{Of: h.ID, Port: 1},
 	} {
-		if err := undoLog.Note(s.Kind(), s); err != nil {
+		if err := undoLog.Add(s.Kind(), s); err != nil {
 			return err
 		}
 	}

@@ -233,12 +233,12 @@ func leaseStatus(n *host.Host, id uint32) (s report.Lease, keys map[node.ID]node
 		return s, nil, nil
 	}
 	s.Run, s.Age = undoLog.Header.Run, proc.SinceBoot()-undoLog.Header.Since
-	for _, note := range undoLog.Notes {
-		if note.Struck {
+	for _, entry := range undoLog.Entries {
+		if entry.Undone {
 			continue
 		}
-		left := report.Step{Kind: note.Kind}
-		if decoded, err := step.Decode(note.Kind, note.Data); err == nil {
+		left := report.Step{Kind: entry.Kind}
+		if decoded, err := step.Decode(entry.Kind, entry.Data); err == nil {
 			left.Object = decoded.Object()
 			if child, is := decoded.(*step.Child); is && child.PKey != 0 {
 				keys[child.Of] = child.PKey

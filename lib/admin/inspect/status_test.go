@@ -80,7 +80,7 @@ func TestStatusSaysWhichPKeyAJobsInterfaceHasAndWhichTheNextJobGets(t *testing.T
 			t.Fatal(err)
 		}
 		defer j.Close()
-		if err := j.Note("child", &step.Child{Of: slot("1"), Name: "ib1", Type: "ipoib", PKey: 0x8002}); err != nil {
+		if err := j.Add("child", &step.Child{Of: slot("1"), Name: "ib1", Type: "ipoib", PKey: 0x8002}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestStatusSaysWhichPKeyAJobsInterfaceHasAndWhichTheNextJobGets(t *testing.T
 	for _, h := range s.HCAs {
 		got = append(got, h.PKey)
 	}
-	// mlx5_0 is whole, slot 0 is free, and job 8 has the note of no interface of its slot's.
+	// mlx5_0 is whole, slot 0 is free, and job 8 has the entry of no interface of its slot's.
 	if want := []node.PKeyText{0, 0x8001, 0x8002, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("P_Keys are %v, want %v", got, want)
 	}

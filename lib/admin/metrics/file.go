@@ -30,7 +30,7 @@ const most = 1 << 20
 // maxOwed is how many pages may be owed, where nobody can write the file.
 const maxOwed = 100
 
-// Owe notes what a run has counted, for the next Update. A run that waits in vain for its turn
+// Owe records what a run has counted, for the next Update. A run that waits in vain for its turn
 // loses nothing by that.
 func (f File) Owe(p *Page) error {
 	if err := os.MkdirAll(filepath.Dir(f.Owed), 0o755); err != nil {

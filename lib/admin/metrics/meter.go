@@ -122,7 +122,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 	for _, c := range t.Of(job, undoLog.Header.Run) {
 		of.UID = c.UID
 	}
-	whole, parts := noted(undoLog, of)
+	whole, parts := journaled(undoLog, of)
 	isInside := l.mode == rdma.Exclusive && len(whole) > 0
 	if isInside || len(parts) > 0 {
 		err = l.inside(dir.Netns(), func(v *scan.View, sys *sysfs.Mounted) {
@@ -144,12 +144,12 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 	return err
 }
 
-// noted returns the HCAs that a job has as a whole by its journal, and the interfaces of its slots. Without counters
-// from before, nobody can tell what an HCA counted for the job.
-func noted(undoLog *journal.Journal, of HCA) (whole []*asked, parts []*step.Child) {
-	for _, note := range undoLog.Notes {
-		s, err := step.Decode(note.Kind, note.Data)
-		if note.Struck || err != nil {
+// journaled returns the HCAs that a job has as a whole by its journal, and the interfaces of its slots. Without counters
+// from before, it is not known what an HCA counted for the job.
+func journaled(undoLog *journal.Journal, of HCA) (whole []*asked, parts []*step.Child) {
+	for _, entry := range undoLog.Entries {
+		s, err := step.Decode(entry.Kind, entry.Data)
+		if entry.Undone || err != nil {
 			continue
 		}
 		switch s := s.(type) {

@@ -75,15 +75,15 @@ func leased(t *testing.T) (n *host.Host, child *step.Child, outside *netnstest.N
 	if err != nil {
 		t.Fatal(err)
 	}
-	note(t, dir, child)
+	writeJournal(t, dir, child)
 	if err := os.WriteFile(dir.Env(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return n, child, outside
 }
 
-// note writes the lease's journal.
-func note(t *testing.T, dir state.Lease, steps ...step.Step) {
+// writeJournal writes the lease's journal.
+func writeJournal(t *testing.T, dir state.Lease, steps ...step.Step) {
 	t.Helper()
 	if err := state.Remove(dir.Journal()); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func note(t *testing.T, dir state.Lease, steps ...step.Step) {
 	}
 	defer undoLog.Close()
 	for _, s := range steps {
-		if err := undoLog.Note(s.Kind(), s); err != nil {
+		if err := undoLog.Add(s.Kind(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,9 +138,9 @@ func TestAPartsInterfaceIsReadInItsJob(t *testing.T) {
 	}
 	other := *child
 	other.Index++
-	note(t, dir, &other)
+	writeJournal(t, dir, &other)
 	none("the interface is another of that name")
-	note(t, dir, child)
+	writeJournal(t, dir, child)
 	if err := os.Remove(dir.Env()); err != nil {
 		t.Fatal(err)
 	}

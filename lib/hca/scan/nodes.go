@@ -74,7 +74,7 @@ func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(s
 	if err != nil {
 		return err
 	}
-	if err := v.addNoted(&d, nodes); err != nil {
+	if err := v.addRecorded(&d, nodes); err != nil {
 		return err
 	}
 	for _, n := range nodes {
@@ -89,9 +89,9 @@ func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(s
 	return nil
 }
 
-// addNoted completes a device with the umad and issm devices that a lease has noted. Those of its own ports
+// addRecorded completes a device with the umad and issm devices that a lease's journal has. Those of its own ports
 // it asks for by their numbers.
-func (v *View) addNoted(d *Device, nodes []devnode.Node) error {
+func (v *View) addRecorded(d *Device, nodes []devnode.Node) error {
 	if slices.ContainsFunc(nodes, func(n devnode.Node) bool { return n.Port > partPorts }) {
 		return v.MAD(d)
 	}

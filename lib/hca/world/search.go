@@ -36,7 +36,7 @@ func (w *World) Either(comesHome bool, notFound error, look func(*scan.View) err
 
 // OthersHave tells whether another lease has an HCA. It is asked when the HCA, or an interface of
 // it, is neither in this job nor on the node: who is about to move an HCA has claimed it
-// before. The journal may say that this lease has it still, if a strike does not read.
+// before. The journal may say that this lease has it still, if an undone mark does not read.
 func (w *World) OthersHave(id node.ID) bool {
 	t, err := w.Table.Read()
 	if err != nil {

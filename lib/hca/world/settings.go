@@ -33,10 +33,10 @@ func (w *World) takeSettings() error {
 }
 
 // fresh returns what a new namespace has. To read a few hundred files of each is dear, so the first prolog of a boot
-// notes it for all others. A note that does not hold is replaced; without one, each reads for itself.
+// writes it down for all others. A file that does not hold is replaced; without one, each reads for itself.
 func (w *World) fresh() (fresh sysctl.Fresh, err error) {
-	note := state.Dir(w.Table).Settings()
-	text, _ := os.ReadFile(note)
+	file := state.Dir(w.Table).Settings()
+	text, _ := os.ReadFile(file)
 	if fresh, good := sysctl.ParseFresh(string(text)); good {
 		return fresh, nil
 	}
@@ -45,7 +45,7 @@ func (w *World) fresh() (fresh sysctl.Fresh, err error) {
 		return err
 	})
 	if next := w.Dir.NewEnv(); err == nil && os.WriteFile(next, []byte(fresh.String()), 0o600) == nil {
-		_ = os.Rename(next, note)
+		_ = os.Rename(next, file)
 	}
 	return fresh, err
 }

@@ -1,5 +1,5 @@
 // Package world is the node and the job's namespace as the steps of a lease find them. A step is
-// noted before it is done, and its undo may run long after it: so steps ask the world where a
+// written into the journal before it is done, and its undo may run long after it: so steps ask the world where a
 // device is, by its identity, whether it will come, and whether the node has lost it.
 package world
 

@@ -20,7 +20,7 @@ const acl = "system.posix_acl_access"
 // a user's (xattr.c:xattr_permission).
 func kept(name string) bool { return name == acl || strings.HasPrefix(name, "trusted.") }
 
-// attributes reads the extended attributes that a node keeps. It is not nil, so that in a note nothing
+// attributes reads the extended attributes that a node keeps. It is not nil, so that in a journal nothing
 // is told from not known.
 func attributes(path string) (map[string][]byte, error) {
 	names, err := listAttributes(path)
@@ -73,7 +73,7 @@ func sized(read func([]byte) (int, error)) ([]byte, error) {
 
 // setAttributes gives a node the attributes that it had, and takes those that came meanwhile: the kernel
 // gives each node that it makes the default list of its folder. It does nothing for an earlier version's
-// note, which has none.
+// entry, which has none.
 func setAttributes(path string, want map[string][]byte) error {
 	if want == nil {
 		return nil

@@ -116,7 +116,7 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAnEarlierVersionsNoteLeavesANodesAttributes(t *testing.T) {
+func TestAnEarlierVersionsEntryLeavesANodesAttributes(t *testing.T) {
 	node := filepath.Join(nodes(t), "null")
 	if err := devnode.Make(node, 1, 3, devnode.RootAlone()); err != nil {
 		t.Fatal(err)

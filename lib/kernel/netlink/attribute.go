@@ -68,7 +68,7 @@ func Behind(m []byte, head int, what string) (Attributes, error) {
 	return Parse(m[head:])
 }
 
-// Kept returns the attributes of a message that Behind has read before, as a note may have it.
+// Kept returns the attributes of a message that Behind has read before, as a journal may have it.
 func Kept(m []byte, head int) Attributes {
 	list, _ := Parse(m[min(head, len(m)):])
 	return list

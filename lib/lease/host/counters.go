@@ -54,22 +54,22 @@ func (l *Look) readCounters(v *scan.View, hcas []step.HCA) {
 type Traffic struct {
 	look    *Look
 	reading counters.Reading
-	notes   []*step.Access // in the order of the reading
+	steps   []*step.Access // in the order of the reading
 }
 
 // BeginTraffic begins to read what the HCAs of a lease have counted, wherever they are. It is
 // for the moment before they leave the job. Where the programs that use them have ended, nothing
 // but the node's own messages is counted after that.
-func (l *Look) BeginTraffic(notes []*step.Access) *Traffic {
+func (l *Look) BeginTraffic(steps []*step.Access) *Traffic {
 	t := &Traffic{look: l}
-	notes = slices.DeleteFunc(notes, func(a *step.Access) bool { return len(a.Counters) == 0 })
-	if len(notes) == 0 {
+	steps = slices.DeleteFunc(steps, func(a *step.Access) bool { return len(a.Counters) == 0 })
+	if len(steps) == 0 {
 		return t
 	}
 	var folders []string
 	look := func(v *scan.View) error {
-		for _, a := range notes {
-			if slices.Contains(t.notes, a) {
+		for _, a := range steps {
+			if slices.Contains(t.steps, a) {
 				continue
 			}
 			d, err := v.Glance(a.ID)
@@ -77,7 +77,7 @@ func (l *Look) BeginTraffic(notes []*step.Access) *Traffic {
 				continue // it is elsewhere, or gone
 			}
 			if folder := v.Folder(d.Name); folder != "" {
-				folders, t.notes = append(folders, folder), append(t.notes, a)
+				folders, t.steps = append(folders, folder), append(t.steps, a)
 			}
 		}
 		return nil
@@ -90,7 +90,7 @@ func (l *Look) BeginTraffic(notes []*step.Access) *Traffic {
 	}
 	if err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
-		t.notes = nil
+		t.steps = nil
 	}
 	return t
 }
@@ -109,7 +109,7 @@ func (l *Look) mode() (mode rdma.Mode) {
 
 // End returns what was read in time.
 func (t *Traffic) End() map[node.ID][]counters.Traffic {
-	if len(t.notes) == 0 {
+	if len(t.steps) == 0 {
 		return nil
 	}
 	all, err := t.reading.End(time.Now().Add(poll.Counters))
@@ -117,7 +117,7 @@ func (t *Traffic) End() map[node.ID][]counters.Traffic {
 		t.look.Host.Notice(t.look.World.Job, "%s", err)
 	}
 	carried := map[node.ID][]counters.Traffic{}
-	for i, a := range t.notes {
+	for i, a := range t.steps {
 		carried[a.ID] = counters.Between(a.Counters, all[i])
 	}
 	return carried

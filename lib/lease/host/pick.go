@@ -50,7 +50,7 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *scan.Users)
 	return p, claimFault(j.ID, n.share(t, p.Entries))
 }
 
-// share notes in the table who can open the device nodes of HCAs of which jobs get slots, before the
+// share records in the table who can open the device nodes of HCAs of which jobs get slots, before the
 // first of these jobs closes them.
 func (n *Host) share(t *table.Table, entries []gres.Entry) error {
 	for _, e := range entries {

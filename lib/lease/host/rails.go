@@ -69,7 +69,7 @@ func (l *Look) hadBy(job uint32) (all []netip.Prefix) {
 	if err != nil {
 		return nil
 	}
-	for _, had := range step.NotedSettings(undoLog) {
+	for _, had := range step.JournaledSettings(undoLog) {
 		for _, a := range had.Settings.Addresses {
 			all = append(all, a.Addr())
 		}

@@ -15,7 +15,7 @@ import (
 
 // Access closes the node's own device nodes of an HCA to everybody but root while a job has it, and
 // remembers who could open them. Moving an RDMA device makes its nodes again with the kernel's modes.
-// Each HCA has this note and may have no other, so it also has the state of the ports, and what they
+// Each HCA has this entry and may have no other, so it also has the state of the ports, and what they
 // had counted.
 type Access struct {
 	ID    node.ID        `json:"hca"`

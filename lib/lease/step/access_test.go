@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestANoteWithoutPortsReadsAndIsWrittenAsItWasBefore(t *testing.T) {
+func TestAnEntryWithoutPortsReadsAndIsWrittenAsItWasBefore(t *testing.T) {
 	const old = `{"hca":{"guid":"0002:c903:00ab:0000"},"name":"mlx5_0","nodes":null}`
 	s, err := Decode("access", json.RawMessage(old))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Claim takes the job's HCAs, and its uplink's address, in the node table. Its undo frees what the
-// table has of the lease. The note only says which HCAs these are, for a table of which an entry does
+// table has of the lease. The journal only says which HCAs these are, for a table of which an entry does
 // not read.
 type Claim struct {
 	Claims []table.Claim `json:"claims"`
@@ -57,7 +57,7 @@ func (s *Claim) Undo(w *world.World) error {
 	}
 	defer change.Close()
 	aside := w.Dir.IsLost()
-	change.Table.Release(w.Job, w.Run, table.Noted(s.Claims, aside), w.Away)
+	change.Table.Release(w.Job, w.Run, table.OwnClaims(s.Claims, aside), w.Away)
 	failed := Reopen(w, &change.Table)
 	if !w.UplinkLeft && !aside { // a later lease of the job's number may have one
 		failed = hint.Join(failed, network.FreeUplink(w, &change.Table))

@@ -171,7 +171,7 @@ func CloseNodes(w *world.World) error {
 
 // guard keeps everybody from the job's devices until the SPANK plugin has told the guard the job's
 // cgroup, which Slurm makes after the prolog. Its entries contain the job's id, so its undo needs
-// no note of its own.
+// no entry of its own.
 func (s *Devices) guard(w *world.World, nodes []deviceNode) error {
 	required := s.Guard == config.GuardRequired
 	own, shared, must, err := s.choose(w, nodes)

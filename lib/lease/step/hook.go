@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/kernel/sysfs"
 )
 
-// Hook is the step that runs the programs. Its note has all that the second one needs, so that an epilog
+// Hook is the step that runs the programs. Its entry has all that the second one needs, so that an epilog
 // runs what the job began with.
 type Hook struct {
 	Ready   string        `json:"ready,omitempty"`

@@ -24,7 +24,7 @@ type Link struct {
 	Index     int          `json:"index,omitempty"` // its index on the node
 	Keep      bool         `json:"keep,omitempty"`  // it stays on the node, where the move of the RDMA device may make it again
 
-	// The undo of a link needs none of these; the Settings note has them.
+	// The undo of a link needs none of these; the Settings entry has them.
 	Settings snapshot.Settings `json:"-"`
 	GIDs     []netip.Addr      `json:"-"`
 	Mode     rdma.Mode         `json:"-"`

@@ -17,7 +17,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// A strike that does not read says that this lease has it still. test/model found it: OTHERS_ARE_SPARED.
+// An undone mark that does not read says that this lease has it still. test/model found it: OTHERS_ARE_SPARED.
 func TestWhatIsInAnotherNamespaceIsLeftThereAndIsNotAwaitedIfAnotherLeaseHasIt(t *testing.T) {
 	home, others := netnstest.New(t), netnstest.New(t)
 	home.Run("ip link add hca0 type veth peer name far")

@@ -41,7 +41,7 @@ type HCA struct {
 // Plan returns the steps by which a job gets its claimed HCAs, in order. It is pure: it reads and
 // changes nothing, so a prolog carries out the very plan that gresnet plan shows.
 //
-// The notes of all that moves lose come before the first move. An RDMA device goes before its
+// The entries of all that moves lose come before the first move. An RDMA device goes before its
 // interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
 // interface again. Device nodes come last, because each move assigns their numbers again. In
 // exclusive mode they need no guard: the kernel lets no other network namespace open them
@@ -87,7 +87,7 @@ func Plan(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 // the node, but the RDMA device's move makes an IPoIB interface again.
 func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || GoesAlong(mode, i) }
 
-// keep returns the steps that note what the moves of an HCA lose.
+// keep returns the steps whose entries keep what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []Step {
 	steps := []Step{h.Access}
 	for _, s := range changed(mode, h) {

@@ -18,7 +18,7 @@ import (
 )
 
 // Settings keeps the settings of a network interface, because later steps take them away: the move of an RDMA device
-// makes its IPoIB interface again, and the move of an interface takes its addresses and routes. It is a note of its
+// makes its IPoIB interface again, and the move of an interface takes its addresses and routes. It is an entry of its
 // own, written before both moves and restored after both.
 type Settings struct {
 	Of        node.ID           `json:"hca"`
@@ -32,7 +32,7 @@ func (*Settings) Kind() string     { return "settings" }
 func (s *Settings) Object() string { return s.Settings.Name }
 func (s *Settings) HCA() node.ID   { return s.Of }
 
-// Do makes the interface leave the groups that the node would stay in when the interface goes. The note does the rest.
+// Do makes the interface leave the groups that the node would stay in when the interface goes. The entry does the rest.
 func (s *Settings) Do(w *world.World) error {
 	if !s.Settings.Joins() {
 		return nil

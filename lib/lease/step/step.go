@@ -4,7 +4,7 @@
 // Plan (plan.go) has the order in which a prolog does them, and order (below)
 // the one in which a rollback undoes them.
 //
-// A step is noted in the journal before it is done, so its Undo may find it
+// A step has an entry in the journal before it is done, so its Undo may find it
 // not begun, half done or done, and may run again after it was killed half
 // way. It therefore asks the world what is left to do, by identity and never
 // by name, and finds nothing to do where all is home already.
@@ -92,10 +92,10 @@ func rankOf(kind string) int {
 	return len(order)
 }
 
-// NotedSettings returns the settings that a journal has, as far as they read.
-func NotedSettings(undoLog *journal.Journal) (all []*Settings) {
-	for _, note := range undoLog.Notes {
-		s, err := Decode(note.Kind, note.Data)
+// JournaledSettings returns the settings that a journal has, as far as they read.
+func JournaledSettings(undoLog *journal.Journal) (all []*Settings) {
+	for _, entry := range undoLog.Entries {
+		s, err := Decode(entry.Kind, entry.Data)
 		if had, is := s.(*Settings); is && err == nil {
 			all = append(all, had)
 		}

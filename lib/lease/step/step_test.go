@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/link"
 )
 
-func TestANoteWithFieldsOfALaterVersionReadsAsOneWithoutThem(t *testing.T) {
+func TestAnEntryWithFieldsOfALaterVersionReadsAsOneWithoutThem(t *testing.T) {
 	for _, o := range order {
 		known, err := Decode(o.kind, json.RawMessage(`{}`))
 		if err != nil {
@@ -24,23 +24,23 @@ func TestANoteWithFieldsOfALaterVersionReadsAsOneWithoutThem(t *testing.T) {
 	}
 }
 
-func TestWhatPortsHadCountedIsNotedAndANoteWithoutItIsAsBefore(t *testing.T) {
-	note := &Access{ID: node.ID{GUID: "1"}, Name: "mlx5_0"}
+func TestWhatPortsHadCountedIsKeptAndAnEntryWithoutItIsAsBefore(t *testing.T) {
+	entry := &Access{ID: node.ID{GUID: "1"}, Name: "mlx5_0"}
 	const before = `{"hca":{"guid":"1"},"name":"mlx5_0","nodes":null}`
-	if text, err := json.Marshal(note); err != nil || string(text) != before {
-		t.Errorf("%v: a note is %s", err, text)
+	if text, err := json.Marshal(entry); err != nil || string(text) != before {
+		t.Errorf("%v: an entry is %s", err, text)
 	}
-	note.Counters = []counters.Port{{Num: 1, Data: map[string]uint64{"port_xmit_data": 1<<64 - 1}, Hardware: map[string]uint64{"a": 0}}}
-	text, err := json.Marshal(note)
+	entry.Counters = []counters.Port{{Num: 1, Data: map[string]uint64{"port_xmit_data": 1<<64 - 1}, Hardware: map[string]uint64{"a": 0}}}
+	text, err := json.Marshal(entry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := Decode("access", text); err != nil || !reflect.DeepEqual(back, note) {
+	if back, err := Decode("access", text); err != nil || !reflect.DeepEqual(back, entry) {
 		t.Errorf("%v: %s reads as %+v", err, text, back)
 	}
 }
 
-func TestANoteOfSettingsReadsBackAsItWasWritten(t *testing.T) {
+func TestAnEntryOfSettingsReadsBackAsItWasWritten(t *testing.T) {
 	var s Settings
 	s.Of, s.Port, s.Interface, s.GIDs = node.ID{GUID: "0002:c903:0000:1a3b"}, 1, link.ID{Kind: "ether"}, []netip.Addr{netip.MustParseAddr("fe80::1")}
 	s.Settings.Name, s.Settings.AltNames, s.Settings.MTU = "roce0\xff", []string{"one", "two\xfe"}, 9000

@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/kernel/sriov"
 )
 
-// VF has the PF do for a VF what the site wants for the job. Each VF has this note, also if the
+// VF has the PF do for a VF what the site wants for the job. Each VF has this entry, also if the
 // site wants nothing: a job that changes the MAC of a trusted VF changes the PF's record.
 type VF struct {
 	ID   node.ID          `json:"hca"`

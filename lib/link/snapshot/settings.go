@@ -16,7 +16,7 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Index int `json:"-"` // the note of its move has it
+	Index int `json:"-"` // the entry of its move has it
 	link.Own
 	Driver     *Driver          `json:"driver,omitempty"` // of an interface that is made again
 	Token      []byte           `json:"token,omitempty"`  // of IPv6 autoconfiguration

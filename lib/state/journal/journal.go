@@ -1,5 +1,5 @@
-// Package journal keeps a lease's undo log: what must be known to undo a
-// step is noted before the step is done, and struck when it is undone.
+// Package journal keeps a lease's undo log. Before a step is done, an entry
+// says how to undo it; after its undo the entry is marked undone.
 //
 // A journal is a file of lines, each a checksum and a JSON object. It is
 // appended to by one write a line, so that a process that is killed leaves
@@ -36,34 +36,34 @@ type Header struct {
 	Undo  time.Duration `json:"undo,omitempty"` // how long an epilog may take
 }
 
-// Note is one step, as its kind wrote it down.
-type Note struct {
+// Entry is one step, as its kind wrote it down.
+type Entry struct {
 	Number int
 	Kind   string
 	Data   json.RawMessage
-	Struck bool
+	Undone bool
 	end    int64 // where its line ends in the file
 }
 
-// Gap is a place where notes were once written and do not read back.
+// Gap is a place where entries were once written and do not read back.
 type Gap struct {
-	After int    // the number of the note before it, 0 if it is the first's place
+	After int    // the number of the entry before it, 0 if it is the first's place
 	Why   string // for people
 }
 
-// line is what stands in the file after the header: a note or a strike.
+// line is what stands in the file after the header: an entry or the mark of one that is undone.
 type line struct {
-	Note   int             `json:"note,omitempty"`
+	Entry  int             `json:"entry,omitempty"`
 	Kind   string          `json:"kind,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
-	Strike int             `json:"strike,omitempty"`
+	Undone int             `json:"undone,omitempty"`
 }
 
 // Journal is an open journal. Only the holder of the job's lock may have it.
 type Journal struct {
-	Header Header // zero if its line is not there or does not read
-	Notes  []Note // those that read, by number
-	// Gaps are where notes are missing. What damage there is besides (a strike
+	Header  Header  // zero if its line is not there or does not read
+	Entries []Entry // those that read, by number
+	// Gaps are where entries are missing. What damage there is besides (a mark
 	// that does not read, a line that stands there twice) loses nothing.
 	Gaps []Gap
 	file *os.File
@@ -127,57 +127,57 @@ func Read(path string) (*Journal, error) {
 	return j, err
 }
 
-// Note writes a step down. Only after that may the step be done.
-func (j *Journal) Note(kind string, step any) error {
+// Add writes a step down. Only after that may the step be done.
+func (j *Journal) Add(kind string, step any) error {
 	data, err := json.Marshal(step)
 	if err != nil {
-		return fmt.Errorf("note %s: %w", kind, err)
+		return fmt.Errorf("write %s down: %w", kind, err)
 	}
-	n := Note{Number: j.last() + 1, Kind: kind, Data: data}
-	object, err := json.Marshal(line{Note: n.Number, Kind: kind, Data: data})
+	n := Entry{Number: j.last() + 1, Kind: kind, Data: data}
+	object, err := json.Marshal(line{Entry: n.Number, Kind: kind, Data: data})
 	if err != nil {
-		return fmt.Errorf("note %s: %w", kind, err)
+		return fmt.Errorf("write %s down: %w", kind, err)
 	}
 	if n.end, err = j.append(object); err != nil {
 		return err
 	}
-	j.Notes = append(j.Notes, n)
+	j.Entries = append(j.Entries, n)
 	return nil
 }
 
-// Strike says that a note's step is undone.
-func (j *Journal) Strike(number int) error {
-	if err := j.write(line{Strike: number}); err != nil {
+// MarkUndone says that an entry's step is undone.
+func (j *Journal) MarkUndone(number int) error {
+	if err := j.write(line{Undone: number}); err != nil {
 		return err
 	}
-	for i := range j.Notes {
-		if j.Notes[i].Number == number {
-			j.Notes[i].Struck = true
+	for i := range j.Entries {
+		if j.Entries[i].Number == number {
+			j.Entries[i].Undone = true
 		}
 	}
 	return nil
 }
 
-// Shorten forgets what was noted after a note and struck since, which gives a
+// Shorten forgets the entries after one, all of them marked undone, which gives a
 // full /run its space again.
 func (j *Journal) Shorten(number int) error {
-	for i, n := range j.Notes {
+	for i, n := range j.Entries {
 		if n.Number == number {
 			if err := j.file.Truncate(n.end); err != nil {
 				return fmt.Errorf("shorten the journal: %w", err)
 			}
-			j.Notes, j.unended = j.Notes[:i+1], false
+			j.Entries, j.unended = j.Entries[:i+1], false
 		}
 	}
 	return nil
 }
 
-// last returns the highest number of a note.
+// last returns the highest number of an entry.
 func (j *Journal) last() int {
-	if len(j.Notes) == 0 {
+	if len(j.Entries) == 0 {
 		return 0
 	}
-	return j.Notes[len(j.Notes)-1].Number
+	return j.Entries[len(j.Entries)-1].Number
 }
 
 // Close closes the file; the journal stays.

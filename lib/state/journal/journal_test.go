@@ -14,7 +14,7 @@ import (
 
 type fact struct{ Name string }
 
-// write makes a journal of two notes, the second struck, and returns its path and text.
+// write makes a journal of two entries, the second marked undone, and returns its path and text.
 func write(t *testing.T) (path string, text []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal")
@@ -24,11 +24,11 @@ func write(t *testing.T) (path string, text []byte) {
 	}
 	defer j.Close()
 	for _, f := range []fact{{"mlx5_3"}, {"ib0"}} {
-		if err := j.Note("rdma", f); err != nil {
+		if err := j.Add("rdma", f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := j.Strike(2); err != nil {
+	if err := j.MarkUndone(2); err != nil {
 		t.Fatal(err)
 	}
 	text, err = os.ReadFile(path)
@@ -38,7 +38,7 @@ func write(t *testing.T) (path string, text []byte) {
 	return path, text
 }
 
-func TestAJournalReadsBackWhatWasNotedAndStruck(t *testing.T) {
+func TestAJournalReadsBackItsEntriesAndWhichAreUndone(t *testing.T) {
 	path, _ := write(t)
 	j, err := journal.Open(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func TestAJournalReadsBackWhatWasNotedAndStruck(t *testing.T) {
 	if j.Header.Job != 4711 || j.Header.Run != "2/sX" {
 		t.Errorf("header %+v", j.Header)
 	}
-	if len(j.Notes) != 2 || j.Notes[0].Struck || !j.Notes[1].Struck || string(j.Notes[0].Data) != `{"Name":"mlx5_3"}` {
-		t.Errorf("notes %+v", j.Notes)
+	if len(j.Entries) != 2 || j.Entries[0].Undone || !j.Entries[1].Undone || string(j.Entries[0].Data) != `{"Name":"mlx5_3"}` {
+		t.Errorf("entries %+v", j.Entries)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -67,19 +67,19 @@ func TestATailThatWasCutAnywhereLosesOnlyItself(t *testing.T) {
 		if text[n] == '\n' {
 			whole, lines = n, lines+1
 		}
-		if want := min(max(lines-1, 0), 2); len(j.Notes) != want || len(j.Gaps) != 0 {
-			t.Fatalf("cut after %d bytes: %d notes, wanted %d; gaps %v", n, len(j.Notes), want, j.Gaps)
+		if want := min(max(lines-1, 0), 2); len(j.Entries) != want || len(j.Gaps) != 0 {
+			t.Fatalf("cut after %d bytes: %d entries, wanted %d; gaps %v", n, len(j.Entries), want, j.Gaps)
 		}
 		if left, _ := os.ReadFile(path); len(left) != whole {
 			t.Fatalf("cut after %d bytes: %d bytes are left, wanted %d", n, len(left), whole)
 		}
-		// The next note stands on a line of its own.
-		notes := len(j.Notes)
-		if err := j.Note("link", fact{"ib1"}); err != nil {
+		// The next entry stands on a line of its own.
+		entries := len(j.Entries)
+		if err := j.Add("link", fact{"ib1"}); err != nil {
 			t.Fatal(err)
 		}
-		if j = again(t, path); len(j.Notes) != notes+1 || len(j.Gaps) != 0 {
-			t.Fatalf("cut after %d bytes, then noted: %d notes, wanted %d; gaps %v", n, len(j.Notes), notes+1, j.Gaps)
+		if j = again(t, path); len(j.Entries) != entries+1 || len(j.Gaps) != 0 {
+			t.Fatalf("cut after %d bytes, then added: %d entries, wanted %d; gaps %v", n, len(j.Entries), entries+1, j.Gaps)
 		}
 	}
 }
@@ -112,52 +112,52 @@ func TestAFlippedBitCostsItsOwnLineAlone(t *testing.T) {
 					want++
 				}
 			}
-			if len(j.Notes) != want {
-				t.Fatalf("bit %d of byte %d: %d notes, wanted %d", bit, n, len(j.Notes), want)
+			if len(j.Entries) != want {
+				t.Fatalf("bit %d of byte %d: %d entries, wanted %d", bit, n, len(j.Entries), want)
 			}
 			if (j.Header.Job == 4711) == lost(0) {
 				t.Fatalf("bit %d of byte %d: header %+v", bit, n, j.Header)
 			}
-			// Note 2 is struck: without it nothing is missing. The strike might have been a note.
+			// Entry 2 is marked undone: without it nothing is missing. The mark might have been an entry.
 			if missing := lost(1) || lost(3); (len(j.Gaps) > 0) != missing {
 				t.Fatalf("bit %d of byte %d: gaps %v", bit, n, j.Gaps)
 			}
-			for _, note := range j.Notes {
-				if note.Struck != (note.Number == 2 && !lost(3)) {
-					t.Fatalf("bit %d of byte %d: note %+v", bit, n, note)
+			for _, entry := range j.Entries {
+				if entry.Undone != (entry.Number == 2 && !lost(3)) {
+					t.Fatalf("bit %d of byte %d: entry %+v", bit, n, entry)
 				}
 			}
 		}
 	}
 }
 
-func TestWhereNotesAreMissingIsKnown(t *testing.T) {
+func TestWhereEntriesAreMissingIsKnown(t *testing.T) {
 	header := `{"version":1,"job":4711,"run":"0"}`
-	note := func(n int) string { return fmt.Sprintf(`{"note":%d,"kind":"rdma","data":{}}`, n) }
-	strike := func(n int) string { return fmt.Sprintf(`{"strike":%d}`, n) }
+	entry := func(n int) string { return fmt.Sprintf(`{"entry":%d,"kind":"rdma","data":{}}`, n) }
+	undone := func(n int) string { return fmt.Sprintf(`{"undone":%d}`, n) }
 	tests := []struct {
-		name  string
-		lines []string // sealed; "!" is rubbish
-		notes []int
-		after []int
+		name    string
+		lines   []string // sealed; "!" is rubbish
+		entries []int
+		after   []int
 	}{
 		{"nothing", nil, nil, nil},
 		{"a header", []string{header}, nil, nil},
-		{"no header", []string{note(1)}, []int{1}, nil},
-		{"a line in the middle", []string{header, note(1), note(3)}, []int{1, 3}, []int{1}},
-		{"the first ones", []string{header, note(3)}, []int{3}, []int{0}},
-		{"two places", []string{header, note(2), note(4)}, []int{2, 4}, []int{0, 2}},
-		{"what is struck is not missed", []string{header, note(1), note(3), strike(2)}, []int{1, 3}, nil},
-		{"rubbish at the end", []string{header, note(1), "!"}, []int{1}, []int{1}},
-		{"rubbish between notes without a gap", []string{header, note(1), "!", note(2)}, []int{1, 2}, nil},
-		{"rubbish after a strike", []string{header, note(1), note(2), strike(1), "!"}, []int{1, 2}, nil},
-		{"a note twice", []string{header, note(1), note(2), note(1)}, []int{1, 2}, nil},
-		{"a header twice", []string{header, note(1), header}, []int{1}, nil},
-		{"notes in another order", []string{header, note(2), note(1)}, []int{1, 2}, nil},
-		{"a note twice, not the same", []string{header, note(1), `{"note":1,"kind":"link","data":{}}`}, []int{1}, []int{1}},
-		{"neither note nor strike", []string{header, note(1), `{}`}, []int{1}, []int{1}},
+		{"no header", []string{entry(1)}, []int{1}, nil},
+		{"a line in the middle", []string{header, entry(1), entry(3)}, []int{1, 3}, []int{1}},
+		{"the first ones", []string{header, entry(3)}, []int{3}, []int{0}},
+		{"two places", []string{header, entry(2), entry(4)}, []int{2, 4}, []int{0, 2}},
+		{"what is undone is not missed", []string{header, entry(1), entry(3), undone(2)}, []int{1, 3}, nil},
+		{"rubbish at the end", []string{header, entry(1), "!"}, []int{1}, []int{1}},
+		{"rubbish between entries without a gap", []string{header, entry(1), "!", entry(2)}, []int{1, 2}, nil},
+		{"rubbish after a mark", []string{header, entry(1), entry(2), undone(1), "!"}, []int{1, 2}, nil},
+		{"an entry twice", []string{header, entry(1), entry(2), entry(1)}, []int{1, 2}, nil},
+		{"a header twice", []string{header, entry(1), header}, []int{1}, nil},
+		{"entries in another order", []string{header, entry(2), entry(1)}, []int{1, 2}, nil},
+		{"an entry twice, not the same", []string{header, entry(1), `{"entry":1,"kind":"link","data":{}}`}, []int{1}, []int{1}},
+		{"neither entry nor mark", []string{header, entry(1), `{}`}, []int{1}, []int{1}},
 		{"no object", []string{header, `[]`}, nil, []int{0}},
-		{"a number beyond all", []string{header, note(1 << 40)}, []int{1 << 40}, []int{0}},
+		{"a number beyond all", []string{header, entry(1 << 40)}, []int{1 << 40}, []int{0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,15 +171,15 @@ func TestWhereNotesAreMissingIsKnown(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "journal")
 			j := reopen(t, path, text)
-			var notes, after []int
-			for _, n := range j.Notes {
-				notes = append(notes, n.Number)
+			var entries, after []int
+			for _, n := range j.Entries {
+				entries = append(entries, n.Number)
 			}
 			for _, g := range j.Gaps {
 				after = append(after, g.After)
 			}
-			if !slices.Equal(notes, tt.notes) || !slices.Equal(after, tt.after) {
-				t.Errorf("notes %v, gaps %+v; wanted %v, gaps after %v", notes, j.Gaps, tt.notes, tt.after)
+			if !slices.Equal(entries, tt.entries) || !slices.Equal(after, tt.after) {
+				t.Errorf("entries %v, gaps %+v; wanted %v, gaps after %v", entries, j.Gaps, tt.entries, tt.after)
 			}
 			if left, _ := os.ReadFile(path); !bytes.Equal(left, text) {
 				t.Errorf("the journal was changed to %q", left)
@@ -188,17 +188,17 @@ func TestWhereNotesAreMissingIsKnown(t *testing.T) {
 	}
 }
 
-func TestAShortenedJournalGoesOnAfterTheNoteThatIsLeft(t *testing.T) {
+func TestAShortenedJournalGoesOnAfterTheEntryThatIsLeft(t *testing.T) {
 	path, text := write(t)
 	j := reopen(t, path, text)
 	if err := j.Shorten(1); err != nil {
 		t.Fatal(err)
 	}
-	if len(j.Notes) != 1 {
-		t.Errorf("notes %+v", j.Notes)
+	if len(j.Entries) != 1 {
+		t.Errorf("entries %+v", j.Entries)
 	}
-	if j = again(t, path); len(j.Notes) != 1 || len(j.Gaps) != 0 || j.Header.Job != 4711 {
-		t.Errorf("read again: notes %+v, gaps %v", j.Notes, j.Gaps)
+	if j = again(t, path); len(j.Entries) != 1 || len(j.Gaps) != 0 || j.Header.Job != 4711 {
+		t.Errorf("read again: entries %+v, gaps %v", j.Entries, j.Gaps)
 	}
 }
 

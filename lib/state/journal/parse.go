@@ -13,17 +13,17 @@ import (
 // itself alone: each has its own checksum, and none has a newline inside.
 type parser struct {
 	*Journal
-	struck map[int]bool
-	// unread is how many lines do not read after the last note and before any
-	// strike, and why the first does not: once a rollback has begun no more
-	// notes are written.
+	undone map[int]bool
+	// unread is how many lines do not read after the last entry and before any
+	// undone mark, and why the first does not: once a rollback has begun no more
+	// entries are written.
 	unread int
 	why    string
 }
 
 // parse takes in a journal's text and tells how many bytes of it to keep.
 func (j *Journal) parse(text []byte) (whole int, err error) {
-	p := parser{Journal: j, struck: map[int]bool{}}
+	p := parser{Journal: j, undone: map[int]bool{}}
 	number := 0
 	for ; ; number++ {
 		row, _, found := bytes.Cut(text[whole:], []byte{'\n'})
@@ -59,7 +59,7 @@ func (p *parser) line(number int, row []byte, end int64) error {
 	if errors.Is(err, ErrVersion) {
 		return err
 	}
-	if err != nil && len(p.struck) == 0 {
+	if err != nil && len(p.undone) == 0 {
 		if p.unread++; p.unread == 1 {
 			p.why = fmt.Sprintf("line %d: %v", number, err)
 		}
@@ -83,37 +83,37 @@ func (p *parser) take(object []byte, end int64) error {
 			return errors.New("a second first line")
 		}
 		p.Header = l.Header
-	case l.line.Note > 0:
-		return p.note(Note{Number: l.line.Note, Kind: l.Kind, Data: l.Data, end: end})
-	case l.Strike > 0:
-		p.struck[l.Strike] = true
+	case l.line.Entry > 0:
+		return p.entry(Entry{Number: l.line.Entry, Kind: l.Kind, Data: l.Data, end: end})
+	case l.Undone > 0:
+		p.undone[l.Undone] = true
 	default:
-		return errors.New("neither a note nor a strike")
+		return errors.New("neither an entry nor a mark")
 	}
 	return nil
 }
 
-func (p *parser) note(n Note) error {
-	i, there := slices.BinarySearchFunc(p.Notes, n.Number, func(n Note, number int) int { return n.Number - number })
+func (p *parser) entry(n Entry) error {
+	i, there := slices.BinarySearchFunc(p.Entries, n.Number, func(n Entry, number int) int { return n.Number - number })
 	if there {
-		if p.Notes[i].Kind != n.Kind || !bytes.Equal(p.Notes[i].Data, n.Data) {
-			p.Gaps = append(p.Gaps, Gap{After: n.Number, Why: fmt.Sprintf("note %d stands there twice, and differs", n.Number)})
+		if p.Entries[i].Kind != n.Kind || !bytes.Equal(p.Entries[i].Data, n.Data) {
+			p.Gaps = append(p.Gaps, Gap{After: n.Number, Why: fmt.Sprintf("entry %d stands there twice, and differs", n.Number)})
 		}
 		return nil
 	}
-	p.Notes = slices.Insert(p.Notes, i, n)
+	p.Entries = slices.Insert(p.Entries, i, n)
 	p.unread = 0
 	return nil
 }
 
-// finish strikes what is struck and finds the gaps.
+// finish marks the undone entries and finds the gaps.
 func (p *parser) finish() {
 	before := 0
-	for i := range p.Notes {
-		n := &p.Notes[i]
-		n.Struck = p.struck[n.Number]
+	for i := range p.Entries {
+		n := &p.Entries[i]
+		n.Undone = p.undone[n.Number]
 		if p.lacks(before+1, n.Number) {
-			p.Gaps = append(p.Gaps, Gap{After: before, Why: fmt.Sprintf("notes are missing between %d and %d", before, n.Number)})
+			p.Gaps = append(p.Gaps, Gap{After: before, Why: fmt.Sprintf("entries are missing between %d and %d", before, n.Number)})
 		}
 		before = n.Number
 	}
@@ -122,11 +122,11 @@ func (p *parser) finish() {
 	}
 }
 
-// lacks tells whether one of the notes from a number up to another, none of
-// which reads, is not struck either.
+// lacks tells whether one of the entries from a number up to another, none of
+// which reads, is not marked undone either.
 func (p *parser) lacks(from, to int) bool {
 	for number := from; number < to; number++ {
-		if !p.struck[number] {
+		if !p.undone[number] {
 			return true
 		}
 	}

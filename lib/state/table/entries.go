@@ -67,7 +67,7 @@ func (d decoder) hca(path string) (node.ID, bool) {
 	return id, err == nil
 }
 
-// unread notes that an entry does not read. The zero ID stands for no HCA.
+// unread records that an entry does not read. The zero ID stands for no HCA.
 func (d decoder) unread(path string, id node.ID) {
 	if d.t.Unread == nil {
 		d.t.Unread = map[string]node.ID{}

@@ -192,7 +192,7 @@ func TestAnEntryThatDoesNotReadCostsOneHCAAndNothingElse(t *testing.T) {
 				}
 				// It stays so when somebody changes something else, and a job is given what it had.
 				must(t, f.Update(t.Context(), func(now *table.Table) error {
-					now.Release(2, "0", table.Noted(nil, false), nil)
+					now.Release(2, "0", table.OwnClaims(nil, false), nil)
 					now.FreeUplink(2, "0")
 					return nil
 				}))
@@ -251,7 +251,7 @@ func TestClaimsAreReleasedByRun(t *testing.T) {
 	a, b := node.ID{GUID: "a"}, node.ID{GUID: "b"}
 	fill(t, n, table.Table{Claims: []table.Claim{{HCA: a, Job: 1, Run: "0"}, {HCA: b, Job: 1, Run: "0"}, {HCA: node.ID{GUID: "c"}, Job: 1, Run: "1"}}})
 	must(t, n.Update(t.Context(), func(t *table.Table) error {
-		t.Release(1, "0", table.Noted(nil, false), map[node.ID]string{b: "gone"})
+		t.Release(1, "0", table.OwnClaims(nil, false), map[node.ID]string{b: "gone"})
 		return nil
 	}))
 	now, err := n.Read()
@@ -263,7 +263,7 @@ func TestClaimsAreReleasedByRun(t *testing.T) {
 		t.Error("a released HCA has a holder")
 	}
 	// The next rollback brought it home.
-	must(t, n.Update(t.Context(), func(t *table.Table) error { t.Release(1, "0", table.Noted(nil, false), nil); return nil }))
+	must(t, n.Update(t.Context(), func(t *table.Table) error { t.Release(1, "0", table.OwnClaims(nil, false), nil); return nil }))
 	if now, _ = n.Read(); len(now.Claims) != 1 {
 		t.Errorf("claims %+v", now.Claims)
 	}

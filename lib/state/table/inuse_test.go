@@ -70,7 +70,7 @@ func TestTheListHasWhatIsInUseAfterAKillAndIsFixedByWhoeverComesNext(t *testing.
 	for round := range 500 {
 		change := func(t *table.Table) error {
 			if len(t.Claims) > 0 && seed.IntN(2) == 0 {
-				t.Release(t.Claims[seed.IntN(len(t.Claims))].Job, "", table.Noted(nil, false), nil)
+				t.Release(t.Claims[seed.IntN(len(t.Claims))].Job, "", table.OwnClaims(nil, false), nil)
 			} else {
 				h := node.HCA{ID: node.ID{GUID: fmt.Sprint(round)}, Name: fmt.Sprint("mlx5_", round)}
 				t.HCAs, t.Claims = append(t.HCAs, h), append(t.Claims, table.Claim{HCA: h.ID, Name: h.Name, Job: uint32(round)})

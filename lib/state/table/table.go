@@ -89,7 +89,7 @@ func (t *Table) Of(job uint32, run string) (claims []Claim) {
 	return claims
 }
 
-// Release removes the claims of a job's run that are a lease's own, as Noted tells. It
+// Release removes the claims of a job's run that are a lease's own, as OwnClaims tells. It
 // quarantines the HCAs in away, which could not be brought home; away has the reasons.
 func (t *Table) Release(job uint32, run string, own func(Claim) bool, away map[node.ID]string) {
 	kept := t.Claims[:0]
@@ -104,10 +104,10 @@ func (t *Table) Release(job uint32, run string, own func(Claim) bool, away map[n
 	t.Claims = kept
 }
 
-// Noted returns a function that tells which claims of a job's run are a lease's own. A lease that was set aside and a
+// OwnClaims returns a function that tells which claims of a job's run are a lease's own. A lease that was set aside and a
 // later one can have the same job's number and run, since slurmctld counts from the beginning when it has lost its
-// state. Both have those claims in doubt that their note has; the later one also those that are not in doubt.
-func Noted(claims []Claim, aside bool) func(Claim) bool {
+// state. Both have those claims in doubt that their journal has; the later one also those that are not in doubt.
+func OwnClaims(claims []Claim, aside bool) func(Claim) bool {
 	return func(c Claim) bool {
 		if !c.Doubt {
 			return !aside

@@ -37,7 +37,7 @@ func pick(t *testing.T, all []vm.Action) (groups [][]vm.Action) {
 	case "all":
 		return alone(all)
 	case "long":
-		return alone(atNotes(t, all))
+		return alone(atEntries(t, all))
 	}
 	const some, tries = 6, 8
 	for i := range some {
@@ -55,11 +55,11 @@ func alone(all []vm.Action) (groups [][]vm.Action) {
 	return groups
 }
 
-// atNotes returns the actions that write the journal, each with what is done next.
-func atNotes(t *testing.T, all []vm.Action) (part []vm.Action) {
+// atEntries returns the actions that write the journal, each with what is done next.
+func atEntries(t *testing.T, all []vm.Action) (part []vm.Action) {
 	t.Helper()
 	for i, d := range all {
-		if d.Note || i > 0 && all[i-1].Note {
+		if d.Entry || i > 0 && all[i-1].Entry {
 			part = append(part, d)
 		}
 	}

@@ -233,13 +233,13 @@ func TestAKindOfPartsInOneFileGoesThroughABootAPrologAnEpilogAKillAndAStatus(t *
 	lostFake(t, before)
 }
 
-// lostFake loses the note that comes before all others.
+// lostFake loses the entry that comes before all others.
 func lostFake(t *testing.T, before string) {
 	t.Helper()
 	mustFake(t, "prolog")
 	vm.Run(t, fmt.Sprintf(`sed -i '/"kind":"fake"/s/./x/' /run/gresnet/jobs/%d/journal`, fakeJob))
 	if out, code, _ := faked(t, "epilog", 0); code == 0 || !strings.Contains(out, "journal damaged: ") {
-		t.Errorf("of a lost note the epilog says, exit code %d:\n%s", code, out)
+		t.Errorf("of a lost entry the epilog says, exit code %d:\n%s", code, out)
 	}
 	out := mustFake(t, "status")
 	if !regexp.MustCompile(`(?s)"vf": "1".*"quarantined": "[^"]*journal damaged: `).MatchString(out) {

@@ -16,8 +16,8 @@ var actionDone = regexp.MustCompile(`(?m)^ *[0-9.]+ ms +do (.*)$`)
 // actionPlanned are the steps of a plan: "  1  link ib0".
 var actionPlanned = regexp.MustCompile(`(?m)^ *[0-9]+  (.*)$`)
 
-// noted prints the steps of a journal as a plan has them, in the order in which they were begun.
-const noted = `jq -r 'select(.note) | [.kind, .data.settings.name // .data.name // empty] | join(" ")' <(sed 1d JOURNAL | cut -d' ' -f2-)`
+// journaled prints the steps of a journal as a plan has them, in the order in which they were begun.
+const journaled = `jq -r 'select(.entry) | [.kind, .data.settings.name // .data.name // empty] | join(" ")' <(sed 1d JOURNAL | cut -d' ' -f2-)`
 
 func texts(found [][]string) string {
 	var lines []string
@@ -42,7 +42,7 @@ func TestThePlanIsWhatThePrologDoes(t *testing.T) {
 			plan := vm.Run(t, c.environment+vm.Repo()+"/bin/gresnet"+config+" plan "+quoteWords(c.flags))
 			vm.Same(t, before)
 			out := vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 SLURM_NODELIST=node1 "+c.environment+vm.Repo()+"/bin/gresnet-prolog"+config+" --trace 2>&1")
-			begun := vm.Run(t, strings.Replace(noted, "JOURNAL", "/run/gresnet/jobs/4811/journal", 1))
+			begun := vm.Run(t, strings.Replace(journaled, "JOURNAL", "/run/gresnet/jobs/4811/journal", 1))
 			vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 "+vm.Repo()+"/bin/gresnet-epilog")
 			planned := texts(actionPlanned.FindAllStringSubmatch(plan, -1))
 			if planned == "" || planned != strings.TrimSpace(begun) {

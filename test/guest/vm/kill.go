@@ -63,7 +63,7 @@ func Moments(t *testing.T, program, job string) (all []Moment) {
 	}
 	lines, least := written(), 4
 	if program == "epilog" {
-		least = 3 // of a lease of devices alone it strikes all notes but the claim's
+		least = 3 // of a lease of devices alone it marks all entries but the claim's
 	}
 	if lines < least {
 		t.Fatalf("%s wrote only %d lines to its journal", program, lines)

@@ -14,10 +14,10 @@ const actions = "bpf,sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renamea
 
 // Action is the n-th call of a system call in a thread; strace counts for each thread.
 type Action struct {
-	Call string
-	N    int
-	Note bool   // it writes a line of the journal
-	What string // its arguments and what came of it
+	Call  string
+	N     int
+	Entry bool   // it writes a line of the journal
+	What  string // its arguments and what came of it
 }
 
 func (d Action) String() string { return fmt.Sprintf("%s %d", d.Call, d.N) }
@@ -51,12 +51,12 @@ func Calls(log []byte) (all []Action) {
 		thread, call := m[1], m[2]
 		count[thread+call]++
 		// A line of the journal begins with its checksum.
-		note := call == "write" && regexp.MustCompile(`^\d+, "[0-9a-f]{8} \{`).MatchString(m[3])
+		entry := call == "write" && regexp.MustCompile(`^\d+, "[0-9a-f]{8} \{`).MatchString(m[3])
 		// Of two threads' n-th calls strace disturbs the one that comes first.
 		d := Action{Call: call, N: count[thread+call]}
 		if !known[d] {
 			known[d] = true
-			all = append(all, Action{call, d.N, note, m[3]})
+			all = append(all, Action{call, d.N, entry, m[3]})
 		}
 	}
 	return all

@@ -13,24 +13,24 @@ import (
 )
 
 // wholeLease is the journal of a lease of A, B and C.
-func wholeLease() (all []Note) {
+func wholeLease() (all []Entry) {
 	for i, s := range leasetest.Steps() {
-		all = append(all, Note{Step: s, Number: i + 1})
+		all = append(all, Entry{Step: s, Number: i + 1})
 	}
 	return all
 }
 
-// without returns the notes but those of some numbers.
-func without(lost ...int) []Note {
-	return slices.DeleteFunc(wholeLease(), func(s Note) bool { return slices.Contains(lost, s.Number) })
+// without returns the entries but those of some numbers.
+func without(lost ...int) []Entry {
+	return slices.DeleteFunc(wholeLease(), func(s Entry) bool { return slices.Contains(lost, s.Number) })
 }
 
-func TestTheHCAsOfADamagedLeaseAreThoseThatTheTableAndItsNotesHave(t *testing.T) {
+func TestTheHCAsOfADamagedLeaseAreThoseThatTheTableAndItsEntriesHave(t *testing.T) {
 	claimed := table.Table{Claims: []table.Claim{{HCA: leasetest.A, Name: "A", Job: 1, Run: "0"}, {HCA: leasetest.B, Job: 2, Run: "0"}}}
 	for _, c := range []struct {
-		notes []Note
-		table table.Table
-		want  string
+		entries []Entry
+		table   table.Table
+		want    string
 	}{
 		{without(5), table.Table{}, "a b c"},
 		{nil, claimed, "a"},
@@ -39,7 +39,7 @@ func TestTheHCAsOfADamagedLeaseAreThoseThatTheTableAndItsNotesHave(t *testing.T)
 	} {
 		for _, others := range []map[node.ID]bool{nil, {leasetest.C: true}} {
 			var ids []node.ID
-			for _, claim := range damageOf([]string{"a line"}, c.notes, c.table, 1, "0", others).claims {
+			for _, claim := range damageOf([]string{"a line"}, c.entries, c.table, 1, "0", others).claims {
 				ids = append(ids, claim.HCA)
 			}
 			slices.SortFunc(ids, node.Compare)
@@ -54,14 +54,14 @@ func TestTheHCAsOfADamagedLeaseAreThoseThatTheTableAndItsNotesHave(t *testing.T)
 	}
 }
 
-func TestWhatALeaseHasAsAWholeIsUndoneWithoutItsNote(t *testing.T) {
+func TestWhatALeaseHasAsAWholeIsUndoneWithoutItsEntry(t *testing.T) {
 	slot := leasetest.A
 	slot.Slot = "1"
 	uplink := table.Table{Uplinks: []table.Uplink{{Type: "veth", Address: netip.MustParseAddr("10.8.0.1"), Job: 1, Run: "0"}}}
 	for _, c := range []struct {
-		notes []Note
-		table table.Table
-		want  string
+		entries []Entry
+		table   table.Table
+		want    string
 	}{
 		{wholeLease(), table.Table{}, ""},
 		{without(2, 13, 14), table.Table{}, "overlay, devices, namespace"},
@@ -70,7 +70,7 @@ func TestWhatALeaseHasAsAWholeIsUndoneWithoutItsNote(t *testing.T) {
 		{wholeLease(), table.Table{Claims: []table.Claim{{HCA: slot, Job: 1, Run: "0"}}}, "child the interfaces of slots"},
 	} {
 		var added []string
-		for _, s := range damageOf(nil, c.notes, c.table, 1, "0", nil).added(c.notes) {
+		for _, s := range damageOf(nil, c.entries, c.table, 1, "0", nil).added(c.entries) {
 			added = append(added, strings.TrimSpace(s.Kind()+" "+s.Object()))
 		}
 		if got := strings.Join(added, ", "); got != c.want {
@@ -79,16 +79,16 @@ func TestWhatALeaseHasAsAWholeIsUndoneWithoutItsNote(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceWithSettingsIsBroughtHomeWithoutTheNoteOfItsMove(t *testing.T) {
-	notes := without(12)
-	added := unmoved(notes, notes)
+func TestAnInterfaceWithSettingsIsBroughtHomeWithoutTheEntryOfItsMove(t *testing.T) {
+	entries := without(12)
+	added := unmoved(entries, entries)
 	if len(added) != 1 || added[0].Kind() != "link" || added[0].Object() != "roceB" {
 		t.Errorf("added are %+v", added)
 	}
 }
 
 func TestAPersonReadsWhichHCAsOfADamagedLeaseNoJobGets(t *testing.T) {
-	d := damageOf([]string{"line 3: its checksum does not agree"}, []Note{{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A, Name: "mlx5_0"}}}}}, table.Table{}, 1, "0", nil)
+	d := damageOf([]string{"line 3: its checksum does not agree"}, []Entry{{Step: &step.Claim{Claims: []table.Claim{{HCA: leasetest.A, Name: "mlx5_0"}}}}}, table.Table{}, 1, "0", nil)
 	if got, want := d.quarantines(map[node.ID]string{leasetest.A: d.reason()}), "mlx5_0 is quarantined: line 3: its checksum does not agree"; got != want {
 		t.Errorf("it says %q, wanted %q", got, want)
 	}

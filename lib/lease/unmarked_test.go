@@ -22,7 +22,7 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 	l := &Lease{Journal: undoLog, Host: &host.Host{Now: time.Now, Log: func(event.Event) {}}, World: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
 	all := wholeLease()
 	for i := range all {
-		if err := l.Note(all[i].Step); err != nil {
+		if err := l.AddEntry(all[i].Step); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 		}
 	}
 	l.shorten(all[0])
-	if failed := l.quarantineNotStruck(); len(failed) != 1 || !strings.Contains(l.World.Away[leasetest.A], "the journal still says that the job has it") {
+	if failed := l.quarantineUnmarked(); len(failed) != 1 || !strings.Contains(l.World.Away[leasetest.A], "the journal still says that the job has it") {
 		t.Errorf("A is not kept: %v, %q", failed, l.World.Away[leasetest.A])
 	}
 	if _, kept := l.World.Away[leasetest.B]; kept || l.World.Away[leasetest.C] != "it is away" {
