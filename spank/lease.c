@@ -91,10 +91,10 @@ bool lease_marked(const char *state, uint32_t job)
 	return marked;
 }
 
-void lease_note(const char *state, uint32_t job, char *text, size_t size)
+void lease_notice(const char *state, uint32_t job, char *text, size_t size)
 {
 	char name[sizeof("4294967295")];
-	int dir = lease_folder(state, job, "notes");
+	int dir = lease_folder(state, job, "notices");
 
 	if (dir != -1) {
 		snprintf(name, sizeof(name), "%u", job);

@@ -79,9 +79,9 @@ int lease_mark(const char *state, uint32_t job);
 /* lease_marked tells whether the job's lease has the mark. */
 bool lease_marked(const char *state, uint32_t job);
 
-/* lease_note reads the line that the prolog left for a job that gets fewer HCAs than
+/* lease_notice reads the line that the prolog left for a job that gets fewer HCAs than
  * it could expect, whether it has a lease or not. The text is empty if there is none,
  * or none that can be read; the reason of the second is logged. */
-void lease_note(const char *state, uint32_t job, char *text, size_t size);
+void lease_notice(const char *state, uint32_t job, char *text, size_t size);
 
 #endif

@@ -57,7 +57,7 @@ static struct {
 	struct relay *display;
 
 	char if_no_lease[RECORD_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
-	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
+	char notice[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
 
 	bool refused; /* this task may not run; the reason is logged */
 	bool entered; /* this task is in a network of its job's own */
@@ -134,7 +134,7 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 	if (context.broken)
 		return context.step.id == SLURM_BATCH_SCRIPT ? -1 : 0;
 	if (context.step.id != SLURM_EXTERN_CONT && context.arguments.notice)
-		lease_note(context.arguments.state, context.step.job, context.note, sizeof(context.note));
+		lease_notice(context.arguments.state, context.step.job, context.notice, sizeof(context.notice));
 	if (context.step.id == SLURM_EXTERN_CONT)
 		lease_mark(context.arguments.state, context.step.job);
 	else
@@ -300,12 +300,12 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
 	return 0;
 }
 
-/* tell_note has the step's first task on the node say why its job has fewer HCAs than
+/* tell_notice has the step's first task on the node say why its job has fewer HCAs than
  * it could expect. What cannot be written is not missed. */
-static void tell_note(void)
+static void tell_notice(void)
 {
-	if (*context.note && context.option == OPTION_UNUSED && context.step.speaks)
-		dprintf(STDERR_FILENO, "gresnet: %s", context.note);
+	if (*context.notice && context.option == OPTION_UNUSED && context.step.speaks)
+		dprintf(STDERR_FILENO, "gresnet: %s", context.notice);
 }
 
 /* tell_lost has the step's first task name the interfaces that its job no longer has: a driver that begins
@@ -363,7 +363,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 	if (context.notify)
 		/* What cannot be written is not missed. */
 		dprintf(STDERR_FILENO, "%s", NOTICE);
-	tell_note();
+	tell_notice();
 	if (context.entered)
 		tell_lost(spank);
 	if (context.entered && (name_launcher(spank) || reach_servers(spank)))

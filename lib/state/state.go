@@ -50,7 +50,7 @@ const (
 )
 
 // Notices returns the folder of what jobs are told that get fewer HCAs than they could expect.
-func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
+func (d Dir) Notices() string { return filepath.Join(string(d), "notices") }
 
 // Notice returns the file with what a job is told.
 func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), number(job)) }

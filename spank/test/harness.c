@@ -398,16 +398,16 @@ static void chown_lease(void) { must(!chown(LEASE, 1000, 0), "lease"); }
 static void no_devices(void) { must(!umount(LEASE "/dev") && !rmdir(LEASE "/dev"), "dev"); }
 static void bare_devices(void) { must(!umount(LEASE "/dev"), "dev"); }
 static void world_devices(void) { must(!chmod(LEASE "/dev", 0777), "dev"); }
-static void note(void)
+static void notice(void)
 {
 	const char *text = "job 4711 has fewer HCAs: why\n";
 
-	must(!mkdir(STATE "/notes", 0700), "notes");
-	write_bytes(STATE "/notes/4711", text, strlen(text));
+	must(!mkdir(STATE "/notices", 0700), "notices");
+	write_bytes(STATE "/notices/4711", text, strlen(text));
 }
-static void note_alone(void) { note(); no_lease(); }
-static void world_note(void) { note(); must(!chmod(STATE "/notes/4711", 0606), "note"); }
-static void others_note(void) { note(); must(!rename(STATE "/notes/4711", STATE "/notes/4712"), "note"); }
+static void notice_alone(void) { notice(); no_lease(); }
+static void world_notice(void) { notice(); must(!chmod(STATE "/notices/4711", 0606), "notice"); }
+static void others_notice(void) { notice(); must(!rename(STATE "/notices/4711", STATE "/notices/4712"), "notice"); }
 
 /* What a prolog left of its run for a job that has no lease. */
 static void runs(void) { no_lease(); must(!mkdir(STATE "/runs", 0700), "runs"); }
@@ -669,8 +669,8 @@ static void told(void)
 	if (!strstr(said, "inside its srun steps") || strchr(said, '\n') != said + strlen(said) - 1)
 		fail("wrote \"%s\"", said);
 }
-/* noted is told why the job has fewer HCAs, and nothing else. */
-static void noted(void)
+/* told_why is told why the job has fewer HCAs, and nothing else. */
+static void told_why(void)
 {
 	char said[1024];
 
@@ -687,7 +687,7 @@ static void told_of_a_loss(void)
 	if (strncmp(said, "gresnet: job 4711 no longer has ib7: ", 37) || strchr(said, '\n') != said + strlen(said) - 1)
 		fail("wrote \"%s\"", said);
 }
-static void told_and_noted(void)
+static void told_and_noticed(void)
 {
 	char said[1024];
 
@@ -907,17 +907,17 @@ static const struct row rows[] = {
 	{"a lease that vanishes, batch step inside", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .task = batch_step, .meanwhile = vanish, .argument = batch_enters},
 	{"a lease that vanishes, --gresnet=none", WITHOUT, NULL, .spoil = unmounted, .meanwhile = vanish, .argument = allow_none, .option = "none"},
 	{"records that all can write", SHUT_IN, "cannot be trusted", .spoil = world_runs},
-	{"fewer HCAs", INSIDE, NULL, .spoil = note, .then = noted},
-	{"fewer HCAs, second task", INSIDE, NULL, .spoil = note, .task = second_task, .then = not_told},
-	{"fewer HCAs, no lease", OUTSIDE, NULL, .spoil = note_alone, .then = noted},
-	{"fewer HCAs, no lease, batch step", OUTSIDE, NULL, .spoil = note_alone, .task = batch_step, .then = noted},
-	{"fewer HCAs, batch step", OUTSIDE, NULL, .spoil = note, .task = batch_step, .then = told_and_noted},
-	{"fewer HCAs, no notice", INSIDE, NULL, .spoil = note, .then = not_told, .argument = notice_off},
-	{"fewer HCAs, --gresnet=none", WITHOUT, NULL, .spoil = note, .then = not_told, .argument = allow_none, .option = "none"},
-	{"fewer HCAs, another job", INSIDE, NULL, .spoil = others_note, .then = not_told},
+	{"fewer HCAs", INSIDE, NULL, .spoil = notice, .then = told_why},
+	{"fewer HCAs, second task", INSIDE, NULL, .spoil = notice, .task = second_task, .then = not_told},
+	{"fewer HCAs, no lease", OUTSIDE, NULL, .spoil = notice_alone, .then = told_why},
+	{"fewer HCAs, no lease, batch step", OUTSIDE, NULL, .spoil = notice_alone, .task = batch_step, .then = told_why},
+	{"fewer HCAs, batch step", OUTSIDE, NULL, .spoil = notice, .task = batch_step, .then = told_and_noticed},
+	{"fewer HCAs, no notice", INSIDE, NULL, .spoil = notice, .then = not_told, .argument = notice_off},
+	{"fewer HCAs, --gresnet=none", WITHOUT, NULL, .spoil = notice, .then = not_told, .argument = allow_none, .option = "none"},
+	{"fewer HCAs, another job", INSIDE, NULL, .spoil = others_notice, .then = not_told},
 	{"an interface that the job lost", INSIDE, NULL, HEAD NETNS "GRESNET_INTERFACES=job0,ib7\n", .then = told_of_a_loss},
 	{"an interface that the job lost, another task", INSIDE, NULL, HEAD NETNS "GRESNET_INTERFACES=job0,ib7\n", .task = second_task, .then = not_told},
-	{"a note that all can write", INSIDE, NULL, .spoil = world_note, .then = not_told},
+	{"a notice that all can write", INSIDE, NULL, .spoil = world_notice, .then = not_told},
 	{"batch step with batch", INSIDE, NULL, .task = batch_step, .then = not_told, .argument = batch_enters},
 	{"batch step with batch, broken lease", SHUT_IN, "not complete", .spoil = no_env, .task = batch_step,
 	 .argument = batch_enters},

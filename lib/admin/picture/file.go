@@ -147,7 +147,7 @@ func gids() (facts []string, err error) {
 // leases returns what gresnet itself keeps, and the namespaces and BPF objects that have a
 // name. The locks of HCAs and of looks at them, of the guard and of trials stay.
 func leases() (facts []string, err error) {
-	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/gresnet/notes", "/run/netns", "/sys/fs/bpf"} {
+	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/gresnet/notices", "/run/netns", "/sys/fs/bpf"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):

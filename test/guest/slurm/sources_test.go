@@ -119,7 +119,7 @@ func TestWithTheShippedConfigurationAJobHasWhatItAskedForOrIsToldWhyNot(t *testi
 			t.Errorf("a job with %s is told %q, wanted %q", c.gres, told, c.told)
 		}
 		vm.Eventually(t, "the epilog has run", func() bool {
-			out, err := vm.Try("ls -A /run/gresnet/jobs; ls -A /run/gresnet/notes 2>/dev/null || true")
+			out, err := vm.Try("ls -A /run/gresnet/jobs; ls -A /run/gresnet/notices 2>/dev/null || true")
 			return err == nil && strings.TrimSpace(out) == ""
 		})
 		vm.Same(t, before)

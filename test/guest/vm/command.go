@@ -104,7 +104,7 @@ var Timeout = fmt.Sprintf("timeout %.0f ", Slow(time.Minute).Seconds())
 
 // SlurmState returns what a person would look at, and what tells the most comes last.
 func SlurmState() string {
-	out, err := Try("set +e; tail -n 30 /var/log/slurmd.log; head -v -n 4 /run/gresnet/jobs/*/env /run/gresnet/notes/*; squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20")
+	out, err := Try("set +e; tail -n 30 /var/log/slurmd.log; head -v -n 4 /run/gresnet/jobs/*/env /run/gresnet/notices/*; squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20")
 	return fmt.Sprintln(out, err)
 }
 
