@@ -241,7 +241,7 @@ func TestAnUplinksFilterIsThereBeforeItIsUp(t *testing.T) {
 func TestABoundSocketOfAMacvlanReachesWhateverAnswersThere(t *testing.T) {
 	netnstest.Slow(t)
 	node, far, state := uplinkBed(t, config.UplinkMacvlan)
-	lawRun(t, node, state, "prolog", never)
+	testRun(t, node, state, "prolog", never)
 	far.Run("ip addr add 203.0.113.9/32 dev lo")
 	serve(t, far.Path, "203.0.113.9")
 	got := inLease(node, state, `ip route del default; python3 -c "
@@ -255,5 +255,5 @@ print(s.recv(99).decode())"`)
 	if got != "10.9.0.128\n" {
 		t.Errorf("a host saw %q", got)
 	}
-	lawRun(t, node, state, "epilog", never)
+	testRun(t, node, state, "epilog", never)
 }

@@ -49,7 +49,7 @@ func TestALeaseWithALineThatDoesNotReadIsUndoneAndItsHCAsAreQuarantined(t *testi
 func TestALastLineThatAKillHasCutOffIsNoDamage(t *testing.T) {
 	netnstest.Slow(t)
 	node, state := apartBed(t)
-	before := lawPicture(node)
+	before := testPicture(node)
 	for _, cut := range []int64{1, 5} {
 		whole.run(t, node, state, "prolog", never)
 		journal := filepath.Join(state, "jobs/4711/journal")
@@ -65,6 +65,6 @@ func TestALastLineThatAKillHasCutOffIsNoDamage(t *testing.T) {
 		if out := whole.says(t, node, state, "epilog"); out != "" {
 			t.Errorf("the epilog says %q", out)
 		}
-		lawSame(t, node, state, before)
+		testSame(t, node, state, before)
 	}
 }

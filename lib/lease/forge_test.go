@@ -86,8 +86,8 @@ func heard(t *testing.T, c net.PacketConn) string {
 
 func TestWhatUsersForgeDoesNotReachAJob(t *testing.T) {
 	node, far, _, state := overlayBed(t)
-	lawRun(t, node, state, "prolog", never)
-	job, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, lawJob))
+	testRun(t, node, state, "prolog", never)
+	job, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, testJob))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,8 @@ func TestWhatUsersForgeDoesNotReachAJob(t *testing.T) {
 	const user, root = 5000, 700 // ports that they can bind
 
 	// What comes later has come when the other does.
-	sendFrom(t, far, user, forge(lawJob, "forged"))
-	sendFrom(t, far, root, forge(lawJob, "the node's"))
+	sendFrom(t, far, user, forge(testJob, "forged"))
+	sendFrom(t, far, root, forge(testJob, "the node's"))
 	if got := heard(t, inJob); got != "the node's" {
 		t.Errorf("the job heard %q first", got)
 	}
@@ -106,11 +106,11 @@ func TestWhatUsersForgeDoesNotReachAJob(t *testing.T) {
 	if err := node.Do(func() error { return nft.RemoveForged("gresnet_overlay_4711") }); err != nil {
 		t.Fatal(err)
 	}
-	sendFrom(t, far, user, forge(lawJob, "forged"))
+	sendFrom(t, far, user, forge(testJob, "forged"))
 	if got := heard(t, inJob); got != "forged" {
 		t.Errorf("without the rule the job heard %q", got)
 	}
-	lawRun(t, node, state, "epilog", never)
+	testRun(t, node, state, "epilog", never)
 }
 
 // forger sends forged packets: from a namespace, to an address, perhaps by one interface.
@@ -150,7 +150,7 @@ func (f forger) send(port int, packet []byte, size int) error {
 func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.T) {
 	netnstest.Slow(t)
 	c := newCluster(t)
-	for _, l := range []lawLease{jobJ, jobK} {
+	for _, l := range []testLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
 	job, err := netns.Open(c.job(jobJ, 0))
@@ -169,7 +169,7 @@ func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.
 		{"a user of another host", c.h.Path, "10.9.0.1", ""},
 		{"a user of a host beyond", c.inet.Path, "10.9.0.1", ""},
 	} {
-		plain, first, second := forge(lawJob, f.who), forge(99, f.who), forge(lawJob, f.who+", in two parts")
+		plain, first, second := forge(testJob, f.who), forge(99, f.who), forge(testJob, f.who+", in two parts")
 		for len(first) < len(second) {
 			first = append(first, 0)
 		}
@@ -181,7 +181,7 @@ func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.
 			t.Fatalf("%s: %v", f.who, err)
 		}
 		// What comes later has come when the other does.
-		if err := (forger{path: c.h.Path, to: "10.9.0.1"}).send(700, forge(lawJob, "root of another host"), 0); err != nil {
+		if err := (forger{path: c.h.Path, to: "10.9.0.1"}).send(700, forge(testJob, "root of another host"), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := heard(t, inJob); got != "root of another host" {
@@ -197,7 +197,7 @@ func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.
 	}
 	// Nothing is learned of a sender's hardware address.
 	root := forger{path: c.h.Path, to: "10.9.0.1"}
-	strange := forge(lawJob, "from a strange address")
+	strange := forge(testJob, "from a strange address")
 	strange[8+11] = 0x77
 	if err := root.send(700, strange, 0); err != nil {
 		t.Fatal(err)
@@ -233,13 +233,13 @@ func TestAPrologFailsWhereUsersBindThePortsThatNodesSendFrom(t *testing.T) {
 	for first, fails := range map[int]bool{0: true, 1000: true, 1023: true, 1024: false, 2000: false} {
 		node, _, _, state := overlayBed(t)
 		node.Run(fmt.Sprintf("sysctl -qw net.ipv4.ip_unprivileged_port_start=%d", first))
-		before := lawPicture(node)
+		before := testPicture(node)
 		out, err := whole.command(node, state, "prolog", never).CombinedOutput()
 		why := fmt.Sprintf("users of the node can bind ports from %d on, and so forge packets of jobs' networks", first)
 		if failed := err != nil && strings.Contains(string(out), why); failed != fails {
 			t.Errorf("from %d on: the prolog: %v: %s", first, err, out)
 		}
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
+		testRun(t, node, state, "epilog", never)
+		testSame(t, node, state, before)
 	}
 }

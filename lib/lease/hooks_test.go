@@ -14,9 +14,9 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// lawHooks returns the site's programs of a test.
-func lawHooks() (h config.Hooks) {
-	if text := os.Getenv("GRESNET_LAW_HOOKS"); text != "" {
+// testHooks returns the site's programs of a test.
+func testHooks() (h config.Hooks) {
+	if text := os.Getenv("GRESNET_BED_HOOKS"); text != "" {
 		if err := json.Unmarshal([]byte(text), &h); err != nil {
 			panic(err)
 		}
@@ -31,7 +31,7 @@ type hookBed struct {
 	state string
 	dir   string
 	hooks config.Hooks
-	lease lawLease
+	lease testLease
 }
 
 func newHookBed(t *testing.T, ready, leave string) *hookBed {
@@ -68,7 +68,7 @@ func (b *hookBed) runs(program string, kill int) (out string, err error) {
 		b.t.Fatal(err)
 	}
 	cmd := b.lease.command(b.node, b.state, program, kill)
-	cmd.Env = append(cmd.Env, "GRESNET_LAW_HOOKS="+string(text), "GRESNET_LAW_NOTICES=1")
+	cmd.Env = append(cmd.Env, "GRESNET_BED_HOOKS="+string(text), "GRESNET_BED_NOTICES=1")
 	said, err := cmd.CombinedOutput()
 	return string(said), err
 }
@@ -89,7 +89,7 @@ const tellHook = "echo $GRESNET_HOOK $SLURM_JOB_ID $SLURM_JOB_UID $GRESNET_HCAS 
 
 func TestASitesProgramsRunInTheJobBeforeTheLeaseCountsAndBeforeItIsUndone(t *testing.T) {
 	b := newHookBed(t, tellHook+"; echo all is well; ip link add mine type veth peer name theirs", tellHook+"; ip link show mine >/dev/null")
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	out, err := b.runs("prolog", never)
 	if err != nil || !strings.Contains(out, b.hooks.Ready+": all is well") {
 		t.Fatalf("the prolog: %v: %s", err, out)
@@ -108,7 +108,7 @@ func TestASitesProgramsRunInTheJobBeforeTheLeaseCountsAndBeforeItIsUndone(t *tes
 	if nets := strings.Fields(b.read("net")); !slices.Equal(nets, []string{strings.TrimSpace(string(inside)), strings.TrimSpace(string(inside))}) {
 		t.Errorf("they ran in %q, the job is in %s", nets, inside)
 	}
-	lawSame(t, b.node, b.state, before)
+	testSame(t, b.node, b.state, before)
 }
 
 func TestWhateverASitesProgramDoesTheNodeComesBack(t *testing.T) {
@@ -141,7 +141,7 @@ func TestWhateverASitesProgramDoesTheNodeComesBack(t *testing.T) {
 			if c.timeout > 0 {
 				b.hooks.Timeout = c.timeout
 			}
-			before := lawPicture(b.node)
+			before := testPicture(b.node)
 			out, err := b.runs("prolog", never)
 			if (err != nil) != (c.prolog != "") || !strings.Contains(out, c.prolog) {
 				t.Errorf("%s, %s: the prolog: %v: %s", name, fault, err, out)
@@ -156,7 +156,7 @@ func TestWhateverASitesProgramDoesTheNodeComesBack(t *testing.T) {
 			if fails := c.epilog != "" && fault == config.FaultNode; (err != nil) != fails || !strings.Contains(out, c.epilog) || strings.Contains(out, "warning") != (c.epilog != "") {
 				t.Errorf("%s, %s: the epilog: %v: %s", name, fault, err, out)
 			}
-			lawSame(t, b.node, b.state, before)
+			testSame(t, b.node, b.state, before)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestALeaseWithSitesProgramsThatIsKilledAnywhereIsUndone(t *testing.T) {
 	netnstest.Slow(t)
 	b := newHookBed(t, "echo ready >>$d/told", "echo leave >>$d/told")
 	b.lease.hcas = "hca1"
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	for _, program := range []string{"prolog", "epilog"} {
 		killEach(t, "the "+program, 1, func(look int) bool {
 			os.Remove(b.dir + "/told")
@@ -178,7 +178,7 @@ func TestALeaseWithSitesProgramsThatIsKilledAnywhereIsUndone(t *testing.T) {
 			if out, err := b.runs("epilog", never); err != nil {
 				t.Fatalf("%s %d: the epilog: %v: %s", program, look, err, out)
 			}
-			lawSame(t, b.node, b.state, before)
+			testSame(t, b.node, b.state, before)
 			// Who was told that a lease begins is told that it ends.
 			if told := b.read("told"); strings.Contains(told, "ready") && !strings.HasSuffix(told, "leave\n") {
 				t.Errorf("%s %d: the site was told %q", program, look, told)

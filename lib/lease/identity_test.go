@@ -26,9 +26,9 @@ type cluster struct {
 
 // The jobs of a cluster: j and k have both nodes, and s has the second alone.
 var (
-	jobJ = lawLease{lawJob, "hca0"}
-	jobK = lawLease{lawJob + 1, "hca1"}
-	jobS = lawLease{lawJob + 2, "hca2"}
+	jobJ = testLease{testJob, "hca0"}
+	jobK = testLease{testJob + 1, "hca1"}
+	jobS = testLease{testJob + 2, "hca2"}
 )
 
 func newCluster(t *testing.T) *cluster {
@@ -51,18 +51,18 @@ func newCluster(t *testing.T) *cluster {
 		c.node[i].Run(fmt.Sprintf(`sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1 net.ipv4.ip_forward=0
 ip addr add 10.9.0.%d/24 brd + dev eth0; ip route add default via 10.9.0.254
 for n in 0 1 2; do ip link add hca$n type veth peer name far$n; ip link set far$n up; ip link set hca$n up; ip addr add 10.$n.0.%d/24 dev hca$n; done
-while ip -6 addr | grep -q tentative || `+lawRises+`; do sleep 0.02; done`, i+1, i+1))
+while ip -6 addr | grep -q tentative || `+testRises+`; do sleep 0.02; done`, i+1, i+1))
 	}
 	plug(c.h, "ctl")
 	c.h.Run("ip addr add 10.9.0.99/24 dev eth0; ip route add default via 10.9.0.254")
 	plug(c.inet, "inet")
 	c.inet.Run("ip addr add 203.0.113.9/24 dev eth0; ip addr add 8.8.8.8/32 dev lo; ip route add default via 203.0.113.1")
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=ctl(10.9.0.99)\n")
-	t.Setenv("GRESNET_LAW_UPLINK", config.UplinkAuto)
-	t.Setenv("GRESNET_LAW_PINS", cgrouptest.Pins(t))
-	t.Setenv("GRESNET_LAW_CONF", c.conf)
+	t.Setenv("GRESNET_BED_UPLINK", config.UplinkAuto)
+	t.Setenv("GRESNET_BED_PINS", cgrouptest.Pins(t))
+	t.Setenv("GRESNET_BED_CONF", c.conf)
 	for i := range c.node {
-		c.before[i] = lawPicture(c.node[i])
+		c.before[i] = testPicture(c.node[i])
 	}
 	return c
 }
@@ -75,14 +75,14 @@ func (c *cluster) write(conf string) {
 }
 
 // run runs a prolog or an epilog on a node of a job.
-func (c *cluster) run(l lawLease, i int, nodes, program string) {
+func (c *cluster) run(l testLease, i int, nodes, program string) {
 	c.t.Helper()
-	c.t.Setenv("GRESNET_LAW_NODES", nodes)
-	c.t.Setenv("GRESNET_LAW_NODE", fmt.Sprintf("node%d", i+1))
+	c.t.Setenv("GRESNET_BED_NODES", nodes)
+	c.t.Setenv("GRESNET_BED_NODE", fmt.Sprintf("node%d", i+1))
 	l.run(c.t, c.node[i], c.state[i], program, never)
 }
 
-func (c *cluster) both(l lawLease, program string) {
+func (c *cluster) both(l testLease, program string) {
 	c.t.Helper()
 	for i := range c.node {
 		c.run(l, i, "node[1-2]", program)
@@ -93,12 +93,12 @@ func (c *cluster) both(l lawLease, program string) {
 func (c *cluster) same() {
 	c.t.Helper()
 	for i := range c.node {
-		lawSame(c.t, c.node[i], c.state[i], c.before[i])
+		testSame(c.t, c.node[i], c.state[i], c.before[i])
 	}
 }
 
 // job returns the namespace of a job on a node.
-func (c *cluster) job(l lawLease, i int) string {
+func (c *cluster) job(l testLease, i int) string {
 	return fmt.Sprintf("%s/jobs/%d/netns", c.state[i], l.job)
 }
 
@@ -253,7 +253,7 @@ print(socket.inet_ntoa(fcntl.ioctl(socket.socket(), 0x8919, struct.pack("256s", 
 func TestAMulticastAndABroadcastReachTheJobOnItsNodesAndNobodyElse(t *testing.T) {
 	netnstest.Slow(t)
 	c := newCluster(t)
-	for _, l := range []lawLease{jobJ, jobK} {
+	for _, l := range []testLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
 	groups := []string{"239.1.2.3", "10.9.0.255", "255.255.255.255"}
@@ -275,7 +275,7 @@ func TestAMulticastAndABroadcastReachTheJobOnItsNodesAndNobodyElse(t *testing.T)
 	for _, end := range ends {
 		end()
 	}
-	for _, l := range []lawLease{jobJ, jobK} {
+	for _, l := range []testLease{jobJ, jobK} {
 		c.both(l, "epilog")
 	}
 	c.same()
@@ -284,7 +284,7 @@ func TestAMulticastAndABroadcastReachTheJobOnItsNodesAndNobodyElse(t *testing.T)
 func TestServicesOfTheNodesAreReachedUnderTheirAddresses(t *testing.T) {
 	netnstest.Slow(t)
 	c := newCluster(t)
-	for _, l := range []lawLease{jobJ, jobK} {
+	for _, l := range []testLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
 	c.run(jobS, 1, "node2", "prolog")
@@ -293,7 +293,7 @@ func TestServicesOfTheNodesAreReachedUnderTheirAddresses(t *testing.T) {
 		c.serve(node.Path, fmt.Sprintf("n%d", i+1), "0.0.0.0", "22", "53", "111", "6817", "6818", "9100")
 	}
 	c.serve(j1, "j1", "0.0.0.0", "8080", "7778")
-	for i, l := range []lawLease{jobK, jobK} {
+	for i, l := range []testLease{jobK, jobK} {
 		c.serve(c.job(l, i), fmt.Sprintf("k%d", i+1), "0.0.0.0", "8080", "7777")
 	}
 	c.serve(c.job(jobJ, 1), "j2", "0.0.0.0", "7777")
@@ -351,7 +351,7 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 	c := newCluster(t)
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nNodeName=node3 NodeAddr=203.0.113.10\nSlurmctldHost=ctl(10.9.0.99)\n")
 	c.inet.Run("ip addr add 203.0.113.10/32 dev lo")
-	for _, l := range []lawLease{jobJ, jobK} {
+	for _, l := range []testLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
 	j1, k1, n1, n2 := c.job(jobJ, 0), c.job(jobK, 0), c.node[0].Path, c.node[1].Path
@@ -380,7 +380,7 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 	c.h.Run("ip route add 10.2.0.1 via 10.9.0.1")
 	c.check(call{what: "slurmctld at another address of the node", path: c.h.Path, to: "tcp 10.2.0.1 " + blockJ, want: "silence"})
 	for _, one := range []struct {
-		job  lawLease
+		job  testLease
 		want string
 	}{{jobJ, "16384\t17407"}, {jobK, "17408\t18431"}} {
 		if got := c.in(c.job(one.job, 0), "", "cat", "/proc/sys/net/ipv4/ip_local_port_range"); got != one.want {
@@ -393,7 +393,7 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 		call{what: "under the loopback", path: j1, to: "udp 10.9.0.99 53", want: "Invalid argument", more: "uid=65534 src=127.0.0.1"},
 		call{what: "past the peers by eth0", path: j1, to: "tcp 10.9.0.99 80", want: "silence", more: "uid=65534 dev=eth0"},
 	)
-	for _, l := range []lawLease{jobK, jobJ} {
+	for _, l := range []testLease{jobK, jobJ} {
 		c.both(l, "epilog")
 	}
 	c.same()
@@ -404,7 +404,7 @@ func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
 	netnstest.Slow(t)
 	c := newCluster(t)
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=node1(10.9.0.1)\nSlurmUser=daemon\n")
-	for _, l := range []lawLease{jobJ, jobK} {
+	for _, l := range []testLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
 	j1, k1, j2, n1 := c.job(jobJ, 0), c.job(jobK, 0), c.job(jobJ, 1), c.node[0].Path
@@ -423,7 +423,7 @@ func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
 		call{what: "root at another port", path: n1, to: "tcp 10.9.0.1 8080", want: "refused"},
 		call{what: "a job at itself", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "j1<10.9.0.1"},
 	)
-	for _, l := range []lawLease{jobK, jobJ} {
+	for _, l := range []testLease{jobK, jobJ} {
 		c.both(l, "epilog")
 	}
 	c.same()
@@ -472,14 +472,14 @@ func TestAServiceOfTheNodeKeepsItsPortFromJobsAndAUserDoesNot(t *testing.T) {
 	c.both(jobJ, "prolog")
 	c.both(jobK, "prolog")
 	for i, want := range map[int][2]string{0: {"17408\t18431", "18432\t19455"}, 1: {"16384\t17407", "17408\t18431"}} {
-		for at, l := range []lawLease{jobJ, jobK} {
+		for at, l := range []testLease{jobJ, jobK} {
 			if got := c.in(c.job(l, i), "", "cat", "/proc/sys/net/ipv4/ip_local_port_range"); got != want[at] {
 				t.Errorf("job %d has the ports %q on node%d, want %q", l.job, got, i+1, want[at])
 			}
 		}
 	}
 	c.check(kinds("slurmctld at the service", c.h.Path, "10.9.0.1 17000", "service<10.9.0.99")...)
-	for _, l := range []lawLease{jobK, jobJ} {
+	for _, l := range []testLease{jobK, jobJ} {
 		c.both(l, "epilog")
 	}
 	c.same()
@@ -539,7 +539,7 @@ func TestRootCallsTheSrunOfAUserAndNoJobWhereTheKernelChoosesPorts(t *testing.T)
 	c := newCluster(t)
 	n1 := c.node[0].Path
 	c.node[0].Run("sysctl -qw net.ipv4.ip_local_port_range='17000 60999'")
-	c.before[0] = lawPicture(c.node[0])
+	c.before[0] = testPicture(c.node[0])
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=node1(10.9.0.1)\n")
 	c.both(jobJ, "prolog")
 	j1 := c.job(jobJ, 0)
@@ -580,8 +580,8 @@ func TestAJobDoesNotLeaveByAPortOfAService(t *testing.T) {
 func TestOthersReachAJobThatHasTheNodeToItselfUnderItsAddress(t *testing.T) {
 	netnstest.Slow(t)
 	c := newCluster(t)
-	t.Setenv("GRESNET_LAW_INBOUND", "1")
-	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", jobJ.job), "NODE")
+	t.Setenv("GRESNET_BED_INBOUND", "1")
+	t.Setenv(fmt.Sprintf("GRESNET_BED_EXCLUSIVE_%d", jobJ.job), "NODE")
 	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=ctl(10.9.0.99)\nSrunPortRange=60001-60100\n")
 	c.both(jobJ, "prolog")
 	j1 := c.job(jobJ, 0)
@@ -604,7 +604,7 @@ func TestANodeAddrOfIPv6IsTheJobsToo(t *testing.T) {
 	c := newCluster(t)
 	for i, node := range c.node {
 		node.Run(fmt.Sprintf("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0; ip -6 addr add fd09::%d/64 dev eth0 nodad; while ip -6 addr | grep -q tentative; do sleep 0.02; done", i+1))
-		c.before[i] = lawPicture(node)
+		c.before[i] = testPicture(node)
 	}
 	c.write("NodeName=node1 NodeAddr=fd09::1\nNodeName=node2 NodeAddr=fd09::2\nSlurmctldHost=ctl(10.9.0.99)\n")
 	c.both(jobJ, "prolog")
@@ -626,9 +626,9 @@ func TestANodeAddrOfIPv6IsTheJobsToo(t *testing.T) {
 func TestAJobWithItsNodesAddressThatIsKilledAnywhereLeavesNothing(t *testing.T) {
 	netnstest.Slow(t)
 	c := newCluster(t)
-	t.Setenv("GRESNET_LAW_NODES", "node[1-2]")
+	t.Setenv("GRESNET_BED_NODES", "node[1-2]")
 	jobJ.killAnywhere(t, c.node[0], c.state[0], 10, func() {
-		lawSame(t, c.node[0], c.state[0], c.before[0])
+		testSame(t, c.node[0], c.state[0], c.before[0])
 		if tables := overlayTables(t, c.node[0]); tables != "" {
 			t.Fatalf("left: %s", tables)
 		}

@@ -75,17 +75,17 @@ for port in sys.argv[3:]:
 // inboundBed is wayBed where the first job has the node to itself, and the site wants it to be reached.
 func inboundBed(t *testing.T) wayOutBed {
 	b := wayBed(t)
-	t.Setenv("GRESNET_LAW_INBOUND", "1")
-	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.first.job), "NODE")
+	t.Setenv("GRESNET_BED_INBOUND", "1")
+	t.Setenv(fmt.Sprintf("GRESNET_BED_EXCLUSIVE_%d", b.first.job), "NODE")
 	return b
 }
 
-func (b wayOutBed) netns(l lawLease) string { return fmt.Sprintf("%s/jobs/%d/netns", b.state, l.job) }
+func (b wayOutBed) netns(l testLease) string { return fmt.Sprintf("%s/jobs/%d/netns", b.state, l.job) }
 
 func TestOthersReachTheJobThatHasTheNodeToItself(t *testing.T) {
 	netnstest.Slow(t)
 	b := inboundBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
 	b.second.run(t, b.node, b.state, "prolog", never)
 	all := []string{"900", "6818", "7777", "7778/both", "8888", "8888/udp", "8889/udp"}
@@ -109,11 +109,11 @@ func TestOthersReachTheJobThatHasTheNodeToItself(t *testing.T) {
 	b.first.run(t, b.node, b.state, "epilog", never)
 	check("a host when the job has ended", scanned(b.far.Run, "10.9.0.2", patient, "8888", "8890"), "8888:node<10.9.0.1 8890:ECONNREFUSED")
 	b.second.run(t, b.node, b.state, "epilog", never)
-	lawSame(t, b.node, b.state, before)
+	testSame(t, b.node, b.state, before)
 }
 
 // nsRun runs a command in the namespace of a lease.
-func (b wayOutBed) nsRun(l lawLease, command string) string {
+func (b wayOutBed) nsRun(l testLease, command string) string {
 	return b.node.Run("nsenter --net=" + b.netns(l) + " " + command)
 }
 
@@ -130,8 +130,8 @@ func TestNobodyReachesAJobUnlessItHasTheNodeAndTheSiteWantsIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := inboundBed(t)
-			t.Setenv("GRESNET_LAW_INBOUND", c.inbound)
-			t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.first.job), c.exclusive)
+			t.Setenv("GRESNET_BED_INBOUND", c.inbound)
+			t.Setenv(fmt.Sprintf("GRESNET_BED_EXCLUSIVE_%d", b.first.job), c.exclusive)
 			b.first.run(t, b.node, b.state, "prolog", never)
 			listen(t, b.netns(b.first), "job", "8888", "8888/udp")
 			if got, want := scanned(b.far.Run, "10.9.0.2", patient, "8888", "8888/udp"), "8888:ECONNREFUSED 8888/udp:ECONNREFUSED"; got != want {
@@ -145,13 +145,13 @@ func TestNobodyReachesAJobUnlessItHasTheNodeAndTheSiteWantsIt(t *testing.T) {
 func TestOfTwoJobsThatHaveTheNodeInTurnsTheLastIsReachedUntilItEndsAndTheFirewallIsNotAsked(t *testing.T) {
 	netnstest.Slow(t)
 	b := inboundBed(t)
-	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.second.job), "NODE")
-	for _, l := range []lawLease{b.first, b.second} {
+	t.Setenv(fmt.Sprintf("GRESNET_BED_EXCLUSIVE_%d", b.second.job), "NODE")
+	for _, l := range []testLease{b.first, b.second} {
 		l.run(t, b.node, b.state, "prolog", never)
 		listen(t, b.netns(l), fmt.Sprint(l.job), "8888", "8889")
 	}
 	b.node.Run(`nft 'table ip site { chain input { type filter hook input priority filter; tcp dport 8888 drop; }; chain forward { type filter hook forward priority filter; tcp dport 8889 drop; }; }'`)
-	for _, l := range []lawLease{b.second, b.first} {
+	for _, l := range []testLease{b.second, b.first} {
 		want := fmt.Sprintf("8888:%d<10.9.0.1 8889:%[1]d<10.9.0.1", l.job)
 		if got := scanned(b.far.Run, "10.9.0.2", patient, "8888", "8889"); got != want {
 			t.Errorf("a host: %q, want %q", got, want)
@@ -163,6 +163,6 @@ func TestOfTwoJobsThatHaveTheNodeInTurnsTheLastIsReachedUntilItEndsAndTheFirewal
 func TestAJobThatIsReachedAndIsKilledAnywhereLeavesNothing(t *testing.T) {
 	netnstest.Slow(t)
 	b := inboundBed(t)
-	before := lawPicture(b.node)
-	b.first.killAnywhere(t, b.node, b.state, 9, func() { lawSame(t, b.node, b.state, before) })
+	before := testPicture(b.node)
+	b.first.killAnywhere(t, b.node, b.state, 9, func() { testSame(t, b.node, b.state, before) })
 }

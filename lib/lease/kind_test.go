@@ -24,11 +24,11 @@ import (
 // A kind of parts that gresnet does not have, and this file alone: while a job has one, the node has a
 // pair of interfaces for it.
 
-var lawFake = node.HCA{ID: node.ID{PCI: "0000:3b:00.0", Aux: "fake.1"}, Name: "fake_1"}
+var testFake = node.HCA{ID: node.ID{PCI: "0000:3b:00.0", Aux: "fake.1"}, Name: "fake_1"}
 
-const lawFakes = "[[hca]]\nindex = 0\npart = \"fake\"\ncount = 2\nmatch = \"pci=3b:00.0\"\n"
+const testFakes = "[[hca]]\nindex = 0\npart = \"fake\"\ncount = 2\nmatch = \"pci=3b:00.0\"\n"
 
-func addLawFake() (remove func()) {
+func addTestFake() (remove func()) {
 	forget := step.Add("fake", "vf", func() step.Step { return new(pair) })
 	drop := part.Add(node.PartKind{
 		Name: "fake", Title: "FAKE",
@@ -68,17 +68,17 @@ func (s *pair) Undo(*world.World) error {
 	return exec.Command("ip", "link", "del", s.Name).Run()
 }
 
-// lawKind returns the claim of a fake, and the steps for it, if a test wants that: as the mapping and the
+// testKind returns the claim of a fake, and the steps for it, if a test wants that: as the mapping and the
 // kind say.
-func lawKind(l *Lease, j job.Job) (claims []table.Claim, first []step.Step, err error) {
-	if os.Getenv("GRESNET_LAW_FAKE") == "" {
+func testKind(l *Lease, j job.Job) (claims []table.Claim, first []step.Step, err error) {
+	if os.Getenv("GRESNET_BED_FAKE") == "" {
 		return nil, nil, nil
 	}
-	cfg, err := config.Parse([]byte(lawFakes), "law")
+	cfg, err := config.Parse([]byte(testFakes), "test")
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := gres.Map(cfg, []node.HCA{lawFake})
+	m, err := gres.Map(cfg, []node.HCA{testFake})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,28 +93,28 @@ func lawKind(l *Lease, j job.Job) (claims []table.Claim, first []step.Step, err 
 
 func TestAKindOfPartsInOneFileGoesThroughAPrologAnEpilogAKillAnywhereAndAStatus(t *testing.T) {
 	netnstest.Slow(t)
-	t.Setenv("GRESNET_LAW_FAKE", "1")
-	t.Cleanup(addLawFake())
-	bed, state := lawBed(t)
-	before, job := lawPicture(bed), lawLease{lawJob, nothing}
+	t.Setenv("GRESNET_BED_FAKE", "1")
+	t.Cleanup(addTestFake())
+	bed, state := testBed(t)
+	before, job := testPicture(bed), testLease{testJob, nothing}
 	job.run(t, bed, state, "prolog", never)
 	bed.Run("ip link show fake1")
 	if s := fakeStatus(t, bed, state); !strings.Contains(s, "fake_1 is FAKE 1 of 0000:3b:00.0\n") || !strings.Contains(s, "\nleased\n") || !strings.Contains(s, "\nfake fake1\n") {
 		t.Errorf("status says\n%s", s)
 	}
 	job.run(t, bed, state, "epilog", never)
-	lawSame(t, bed, state, before)
-	job.killAnywhere(t, bed, state, 4, func() { lawSame(t, bed, state, before) })
+	testSame(t, bed, state, before)
+	job.killAnywhere(t, bed, state, 4, func() { testSame(t, bed, state, before) })
 }
 
 // fakeStatus returns what status says of HCAs, and what is left to undo.
 func fakeStatus(t *testing.T, bed *netnstest.NS, state string) string {
 	t.Helper()
-	cfg, err := config.Parse([]byte(lawFakes), "law")
+	cfg, err := config.Parse([]byte(testFakes), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := lawNode(state, never)
+	n := testNode(state, never)
 	n.Config, n.Proc = cfg, fstest.MapFS{}
 	var text strings.Builder
 	err = bed.Do(func() error {

@@ -18,10 +18,10 @@ func againOf(node *netnstest.NS) string {
 }
 
 // loses has the node lose an HCA's interface while a job has it, whose epilog says so.
-func (l lawLease) loses(t *testing.T, node *netnstest.NS, state, hca string) {
+func (l testLease) loses(t *testing.T, node *netnstest.NS, state, hca string) {
 	t.Helper()
 	node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link del %s", state, l.job, hca))
-	t.Setenv("GRESNET_LAW_LOST", "1")
+	t.Setenv("GRESNET_BED_LOST", "1")
 	if out, err := l.command(node, state, "epilog", never).CombinedOutput(); err == nil || !strings.Contains(string(out), "the node does not have "+hca) {
 		t.Errorf("the epilog: %v: %s", err, out)
 	}
@@ -42,9 +42,9 @@ func quarantined(t *testing.T, state, hca string) bool {
 
 func TestAnHCAThatTheNodeLostIsQuarantinedUntilItIsBack(t *testing.T) {
 	netnstest.Slow(t)
-	for _, l := range []lawLease{rail1, whole} {
+	for _, l := range []testLease{rail1, whole} {
 		node, state := apartBed(t)
-		before, again := lawPicture(node), againOf(node)
+		before, again := testPicture(node), againOf(node)
 		l.run(t, node, state, "prolog", never)
 		l.loses(t, node, state, "hca1")
 		if claims := held(t, state); len(claims) != 1 || !quarantined(t, state, "hca1") {
@@ -58,21 +58,21 @@ func TestAnHCAThatTheNodeLostIsQuarantinedUntilItIsBack(t *testing.T) {
 		}
 		rail0.run(t, node, state, "epilog", never)
 		node.Run(again)
-		t.Setenv("GRESNET_LAW_LOST", "")
+		t.Setenv("GRESNET_BED_LOST", "")
 		if out := l.says(t, node, state, "cleanup"); out != "" {
 			t.Errorf("a cleanup says %q", out)
 		}
-		lawSame(t, node, state, before)
+		testSame(t, node, state, before)
 	}
 }
 
 func TestAnHCAThatSharesRoutesWithALostOneOfItsJobWaitsForIt(t *testing.T) {
 	netnstest.Slow(t)
-	node, state := lawBed(t)
-	before, again := lawPicture(node), againOf(node)
+	node, state := testBed(t)
+	before, again := testPicture(node), againOf(node)
 	whole.run(t, node, state, "prolog", never)
-	node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link del hca1", state, lawJob))
-	t.Setenv("GRESNET_LAW_LOST", "1")
+	node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link del hca1", state, testJob))
+	t.Setenv("GRESNET_BED_LOST", "1")
 	for range 2 {
 		out, err := whole.command(node, state, "epilog", never).CombinedOutput()
 		if err == nil || !quarantined(t, state, "hca0") || !quarantined(t, state, "hca1") {
@@ -80,30 +80,30 @@ func TestAnHCAThatSharesRoutesWithALostOneOfItsJobWaitsForIt(t *testing.T) {
 		}
 	}
 	node.Run(again)
-	t.Setenv("GRESNET_LAW_LOST", "")
+	t.Setenv("GRESNET_BED_LOST", "")
 	if out := whole.says(t, node, state, "epilog"); out != "" {
 		t.Errorf("an epilog says %q", out)
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 func TestNoKillLosesTheSettingsOfAnHCAThatTheNodeLost(t *testing.T) {
 	netnstest.Slow(t)
 	node, state := apartBed(t)
-	before, again := lawPicture(node), againOf(node)
+	before, again := testPicture(node), againOf(node)
 	const step = 5 // of the moments at which it could be killed: each takes seconds
 	for n, killed := 1, true; killed; n += step {
 		rail1.run(t, node, state, "prolog", never)
 		node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link del hca1", state, rail1.job))
-		t.Setenv("GRESNET_LAW_LOST", "1")
+		t.Setenv("GRESNET_BED_LOST", "1")
 		for _, kill := range []int{n, never} {
 			_ = rail1.command(node, state, "epilog", kill).Run() // the one that is not killed says what is lost, or it was said
 		}
 		node.Run(again)
-		t.Setenv("GRESNET_LAW_LOST", "")
+		t.Setenv("GRESNET_BED_LOST", "")
 		killed = rail1.run(t, node, state, "cleanup", n)
 		rail1.run(t, node, state, "cleanup", never)
-		lawSame(t, node, state, before)
+		testSame(t, node, state, before)
 		if left, err := os.ReadDir(state + "/lost"); err != nil || len(left) > 0 {
 			t.Fatalf("after a kill at moment %d there is still: %v, %v", n, left, err)
 		}
@@ -115,10 +115,10 @@ func TestNoKillLosesTheSettingsOfAnHCAThatTheNodeLost(t *testing.T) {
 func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 	netnstest.Slow(t)
 	node, state := apartBed(t)
-	before, again := lawPicture(node), againOf(node)
+	before, again := testPicture(node), againOf(node)
 	rail1.run(t, node, state, "prolog", never)
 	rail1.loses(t, node, state, "hca1")
-	later := lawLease{rail1.job, "hca0"}
+	later := testLease{rail1.job, "hca0"}
 	later.run(t, node, state, "prolog", never)
 	later.run(t, node, state, "epilog", never)
 	if !quarantined(t, state, "hca1") {
@@ -126,14 +126,14 @@ func TestAnHCAThatComesBackFreesNoneOfALaterJobOfTheSameNumber(t *testing.T) {
 	}
 	later.run(t, node, state, "prolog", never)
 	node.Run(again)
-	t.Setenv("GRESNET_LAW_LOST", "")
+	t.Setenv("GRESNET_BED_LOST", "")
 	rail0.run(t, node, state, "cleanup", never)
 	if !slices.ContainsFunc(held(t, state), func(c table.Claim) bool { return c.HCA.PCI == "hca0" && c.Job == later.job && !c.Doubt }) {
 		t.Errorf("the later job lives, and the claims are %+v", held(t, state))
 	}
 	later.run(t, node, state, "epilog", never)
 	rail0.run(t, node, state, "cleanup", never)
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 // Two leases of one number and run lost an HCA each, as trials of gresnet try can.
@@ -142,10 +142,10 @@ func TestAnHCAThatComesBackFreesNoOtherLostOneOfTheSameNumber(t *testing.T) {
 	node, state := apartBed(t)
 	again := againOf(node)
 	for _, hca := range []string{"hca1", "hca0"} {
-		l := lawLease{rail1.job, hca}
+		l := testLease{rail1.job, hca}
 		l.run(t, node, state, "prolog", never)
 		l.loses(t, node, state, hca)
-		t.Setenv("GRESNET_LAW_LOST", "")
+		t.Setenv("GRESNET_BED_LOST", "")
 	}
 	node.Run(again)
 	rail0.run(t, node, state, "cleanup", never) // hca0 is still lost

@@ -72,10 +72,10 @@ func (c *networkCost) measure(b *testing.B, node *netnstest.NS, state, conf stri
 	for i, program := range []string{"prolog", "epilog"} {
 		cmd := whole.command(node, state, program, never)
 		if c.nodes > 0 {
-			cmd.Env = append(cmd.Env, "GRESNET_LAW_CONF="+conf, fmt.Sprintf("GRESNET_LAW_NODES=node[1-%d]", c.nodes))
+			cmd.Env = append(cmd.Env, "GRESNET_BED_CONF="+conf, fmt.Sprintf("GRESNET_BED_NODES=node[1-%d]", c.nodes))
 		}
 		if c.wayOut {
-			cmd.Env = append(cmd.Env, "GRESNET_LAW_UPLINK="+config.UplinkAuto)
+			cmd.Env = append(cmd.Env, "GRESNET_BED_UPLINK="+config.UplinkAuto)
 		}
 		begun := time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {

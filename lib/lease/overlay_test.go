@@ -14,18 +14,18 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// lawOverlay is the overlay that the stand-in for a prolog makes, if a test says so in
+// testOverlay is the overlay that the stand-in for a prolog makes, if a test says so in
 // the environment.
-func lawOverlay() config.Overlay {
-	if os.Getenv("GRESNET_LAW_NODES") == "" {
+func testOverlay() config.Overlay {
+	if os.Getenv("GRESNET_BED_NODES") == "" {
 		return config.Overlay{Services: []int{6818}}
 	}
 	c := config.Default().Overlay
-	c.Underlay = os.Getenv("GRESNET_LAW_UNDERLAY")
+	c.Underlay = os.Getenv("GRESNET_BED_UNDERLAY")
 	return c
 }
 
-// overlayBed is lawBed with another node, on whose side of a cable two namespaces are one
+// overlayBed is testBed with another node, on whose side of a cable two namespaces are one
 // node and a job of its own.
 func overlayBed(t testing.TB) (node, far, farJob *netnstest.NS, state string) {
 	node, state = apartBed(t)
@@ -38,15 +38,15 @@ func overlayBed(t testing.TB) (node, far, farJob *netnstest.NS, state string) {
 	if err := os.WriteFile(conf, []byte("NodeName=node[1-2] NodeAddr=10.9.0.[1-2] NodeHostname=host[1-2].example.org\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GRESNET_LAW_CONF", conf)
-	t.Setenv("GRESNET_LAW_NODES", "node[1-2]")
-	t.Setenv("GRESNET_LAW_PINS", cgrouptest.Pins(t))
+	t.Setenv("GRESNET_BED_CONF", conf)
+	t.Setenv("GRESNET_BED_NODES", "node[1-2]")
+	t.Setenv("GRESNET_BED_PINS", cgrouptest.Pins(t))
 	return node, far, farJob, state
 }
 
-// lawLeader is the first component of the heterogeneous job that lawJob is one of, if a test says where
+// testLeader is the first component of the heterogeneous job that testJob is one of, if a test says where
 // the others are.
-const lawLeader = lawJob - 1
+const testLeader = testJob - 1
 
 // raiseFar makes the other node's end of the overlay of a job, as its prolog would.
 func raiseFar(t testing.TB, far, farJob *netnstest.NS, job uint32) {
@@ -71,13 +71,13 @@ func TestAJobsNodesReachEachOtherByTheOverlayAndNothingIsLeftOfIt(t *testing.T) 
 		nodes, others string
 		id            uint32
 	}{
-		"two nodes of a job":                    {"node[1-2]", "", lawJob},
-		"two components of a heterogeneous job": {"node1", "node2", lawLeader},
+		"two nodes of a job":                    {"node[1-2]", "", testJob},
+		"two components of a heterogeneous job": {"node1", "node2", testLeader},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, far, farJob, state := overlayBed(t)
-			t.Setenv("GRESNET_LAW_NODES", c.nodes)
-			t.Setenv("GRESNET_LAW_OTHERS", c.others)
+			t.Setenv("GRESNET_BED_NODES", c.nodes)
+			t.Setenv("GRESNET_BED_OTHERS", c.others)
 			meet(t, node, far, farJob, state, c.id)
 		})
 	}
@@ -85,8 +85,8 @@ func TestAJobsNodesReachEachOtherByTheOverlayAndNothingIsLeftOfIt(t *testing.T) 
 
 // meet has processes of a job on two nodes, whose network has an id, connect.
 func meet(t *testing.T, node, far, farJob *netnstest.NS, state string, id uint32) {
-	before := lawPicture(node) + node.Run("ss -uanH")
-	lawRun(t, node, state, "prolog", never)
+	before := testPicture(node) + node.Run("ss -uanH")
+	testRun(t, node, state, "prolog", never)
 	raiseFar(t, far, farJob, id)
 	if tables := overlayTables(t, node); tables == "" {
 		t.Error("no table drops what is forged")
@@ -109,8 +109,8 @@ print(s.recv(99).decode())"`)
 	if !strings.Contains(got, " 10.9.0.1/24 ") || !strings.Contains(got, "\n10.9.0.1 100000\n") || strings.Contains(got, "inet6") {
 		t.Errorf("the job has %q, and the server was to see 10.9.0.1", got)
 	}
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, strings.TrimSuffix(before, node.Run("ss -uanH")))
+	testRun(t, node, state, "epilog", never)
+	testSame(t, node, state, strings.TrimSuffix(before, node.Run("ss -uanH")))
 	if tables := overlayTables(t, node); tables != "" {
 		t.Errorf("left: %s", tables)
 	}
@@ -119,7 +119,7 @@ print(s.recv(99).decode())"`)
 // leadFar has the other node's job, which has an HCA at 10.0.0.77, ask for addresses at 10.1.0.0/24.
 func leadFar(t *testing.T, farJob *netnstest.NS) {
 	t.Helper()
-	o := virtual.OverlayOf(lawJob)
+	o := virtual.OverlayOf(testJob)
 	o.Address, o.Path = netip.MustParsePrefix("10.9.0.2/24"), 1450
 	rails, own := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}, []netip.Addr{netip.MustParseAddr("10.0.0.77")}
 	if err := farJob.Do(func() error { return virtual.LeadRails(o, rails, own) }); err != nil {
@@ -129,18 +129,18 @@ func leadFar(t *testing.T, farJob *netnstest.NS) {
 
 func TestAJobReachesItsPeersByTheAddressesOfHCAsThatItHasOnlyThere(t *testing.T) {
 	netnstest.Slow(t)
-	own, other := lawLease{lawJob, "hca1"}, lawLease{lawJob + 1, "hca0"}
+	own, other := testLease{testJob, "hca1"}, testLease{testJob + 1, "hca0"}
 	for _, held := range []bool{false, true} { // whether another job of the node has the HCA of that network
 		t.Run(fmt.Sprint(held), func(t *testing.T) {
 			node, far, farJob, state := overlayBed(t)
 			node.Run("sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.default.rp_filter=1")
-			for _, l := range []lawLease{other, own} {
+			for _, l := range []testLease{other, own} {
 				if l == own || held {
 					l.run(t, node, state, "prolog", never)
 					defer l.run(t, node, state, "epilog", never)
 				}
 			}
-			raiseFar(t, far, farJob, lawJob)
+			raiseFar(t, far, farJob, testJob)
 			farJob.Run(`ip link add there0 type veth peer name there1; ip link set there1 up; ip link set there0 up; ip addr add 10.0.0.77/24 dev there0`)
 			leadFar(t, farJob)
 			farJob.Run(`python3 -c '
@@ -183,11 +183,11 @@ func TestTheOverlayTakesTheNetworkOfTheNamesThatTheSiteSays(t *testing.T) {
 	if err := os.WriteFile(hosts, []byte("10.3.0.1 node1-ib\n10.3.0.2 node2-ib\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GRESNET_LAW_UNDERLAY", "{node}-ib")
+	t.Setenv("GRESNET_BED_UNDERLAY", "{node}-ib")
 	run := func() ([]byte, error) {
 		// The lease's mounts are in there, too.
 		both := whole.command(node, state, "prolog", never)
-		script := fmt.Sprintf(`mount --bind %s /etc/hosts; "$@"; nsenter --net=%s/jobs/%d/netns sh -c "ip -d link show mgmt0; bridge fdb show dev mgmt0"; GRESNET_LAW=epilog "$@"`, hosts, state, lawJob)
+		script := fmt.Sprintf(`mount --bind %s /etc/hosts; "$@"; nsenter --net=%s/jobs/%d/netns sh -c "ip -d link show mgmt0; bridge fdb show dev mgmt0"; GRESNET_BED=epilog "$@"`, hosts, state, testJob)
 		both.Args = slices.Insert(both.Args, 2, "unshare", "-m", "sh", "-ec", script, "sh")
 		return both.CombinedOutput()
 	}
@@ -195,7 +195,7 @@ func TestTheOverlayTakesTheNetworkOfTheNamesThatTheSiteSays(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), " local 10.3.0.1 ") || !strings.Contains(string(out), " dst 10.3.0.2 ") {
 		t.Errorf("%v: %s", err, out)
 	}
-	before := lawPicture(node)
+	before := testPicture(node)
 	if err := os.WriteFile(hosts, []byte("10.0.0.2 node1-ib\n10.0.0.3 node2-ib\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestTheOverlayTakesTheNetworkOfTheNamesThatTheSiteSays(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "overlay: reach node2: 10.0.0.2 is on hca0, which jobs can have") {
 		t.Errorf("by what goes to jobs: %v: %s", err, out)
 	}
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
+	testRun(t, node, state, "epilog", never)
+	testSame(t, node, state, before)
 }
 
 // overlayTables are the node's nftables tables of overlays.
@@ -228,9 +228,9 @@ E`))
 func TestALeaseWithAnOverlayThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T) {
 	netnstest.Slow(t)
 	node, _, _, state := overlayBed(t)
-	before := lawPicture(node)
+	before := testPicture(node)
 	whole.killAnywhere(t, node, state, 9, func() {
-		lawSame(t, node, state, before)
+		testSame(t, node, state, before)
 		if tables := overlayTables(t, node); tables != "" {
 			t.Fatalf("left: %s", tables)
 		}
@@ -246,11 +246,11 @@ func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
 		"bridge fdb flush dev mgmt0; ip addr flush dev mgmt0; ip link add job1 type veth",
 	} {
 		node, _, _, state := overlayBed(t)
-		before := lawPicture(node)
-		lawRun(t, node, state, "prolog", never)
+		before := testPicture(node)
+		testRun(t, node, state, "prolog", never)
 		inLease(node, state, tamper)
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
+		testRun(t, node, state, "epilog", never)
+		testSame(t, node, state, before)
 		if tables := overlayTables(t, node); tables != "" {
 			t.Errorf("%s: left: %s", tamper, tables)
 		}
@@ -260,8 +260,8 @@ func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
 // A VNI has 24 bits, an id more.
 func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
 	node, _, _, state := overlayBed(t)
-	lawRun(t, node, state, "prolog", never)
-	other := lawLease{lawJob + 1<<24, "none"}
+	testRun(t, node, state, "prolog", never)
+	other := testLease{testJob + 1<<24, "none"}
 	out, err := other.command(node, state, "prolog", never).CombinedOutput()
 	if want := "the node has a VXLAN of that id and port already"; err == nil || !strings.Contains(string(out), want) {
 		t.Fatalf("the other's prolog: %v: %s, wanted %q", err, out, want)
@@ -273,7 +273,7 @@ func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
 	if tables := overlayTables(t, node); !strings.Contains(tables, "gresnet_overlay_4711") || strings.Contains(tables, "16781927") {
 		t.Errorf("tables %s", tables)
 	}
-	lawRun(t, node, state, "epilog", never)
+	testRun(t, node, state, "epilog", never)
 }
 
 func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
@@ -283,11 +283,11 @@ func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
 		"its lease is gone":       "umount -l %[1]s/netns; rm -r %[1]s",
 	} {
 		node, _, _, state := overlayBed(t)
-		lawRun(t, node, state, "prolog", never)
+		testRun(t, node, state, "prolog", never)
 		if name == "its lease is gone" {
 			inLease(node, state, "ip link set hca0 netns "+node.Path+"; ip link set hca1 netns "+node.Path)
 		}
-		node.Run(fmt.Sprintf(forget, fmt.Sprintf("%s/jobs/%d", state, lawJob)))
+		node.Run(fmt.Sprintf(forget, fmt.Sprintf("%s/jobs/%d", state, testJob)))
 		out, err := whole.command(node, state, "epilog", never).CombinedOutput()
 		t.Logf("%s: the epilog: %v: %s", name, err, out)
 		if tables := overlayTables(t, node); tables != "" {
@@ -310,21 +310,21 @@ func TestALeaseSaysThatSrunWorksInsideWhereItDoes(t *testing.T) {
 		"with an uplink of the site's":     {config.UplinkMacvlan, "node1", "", "", false},
 		"where the node has no way out":    {config.UplinkAuto, "node1", "ip link set mgmt0 down", "", false},
 		"on two nodes of IPv6": {config.UplinkAuto, "node[1-2]", `sysctl -qw net.ipv6.conf.mgmt0.disable_ipv6=0; ip -6 addr add fd09::1/64 dev mgmt0 nodad
-printf 'NodeName=node%d NodeAddr=fd09::%d\n' 1 1 2 2 >$GRESNET_LAW_CONF`, "", false},
+printf 'NodeName=node%d NodeAddr=fd09::%d\n' 1 1 2 2 >$GRESNET_BED_CONF`, "", false},
 		"on one node, where slurmd's port is no service": {config.UplinkAuto, "node1", "", "SlurmdPort=7018", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, _, _, state := overlayBed(t)
-			t.Setenv("GRESNET_LAW_UPLINK", c.uplink)
-			t.Setenv("GRESNET_LAW_NODES", c.nodes)
+			t.Setenv("GRESNET_BED_UPLINK", c.uplink)
+			t.Setenv("GRESNET_BED_NODES", c.nodes)
 			node.Run(c.then)
-			node.Run("echo '" + c.slurm + "' >>" + os.Getenv("GRESNET_LAW_CONF"))
-			lawRun(t, node, state, "prolog", never)
-			env, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/env", state, lawJob))
+			node.Run("echo '" + c.slurm + "' >>" + os.Getenv("GRESNET_BED_CONF"))
+			testRun(t, node, state, "prolog", never)
+			env, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/env", state, testJob))
 			if got := strings.Contains(string(env), "\nGRESNET_SRUN=yes\n"); err != nil || got != c.want {
 				t.Errorf("wanted %v, %v:\n%s", c.want, err, env)
 			}
-			lawRun(t, node, state, "epilog", never)
+			testRun(t, node, state, "epilog", never)
 		})
 	}
 }

@@ -86,13 +86,13 @@ func (c *scaleCost) measure(b *testing.B, node *netnstest.NS, state string) {
 	for i, program := range []string{"prolog", "epilog"} {
 		cmd := whole.command(node, state, program, never)
 		if c.nodes > 0 {
-			cmd.Env = append(cmd.Env, "GRESNET_LAW_CONF="+conf, fmt.Sprintf("GRESNET_LAW_NODES=node[1-%d]", c.nodes))
+			cmd.Env = append(cmd.Env, "GRESNET_BED_CONF="+conf, fmt.Sprintf("GRESNET_BED_NODES=node[1-%d]", c.nodes))
 		}
 		if c.wayOut {
-			cmd.Env = append(cmd.Env, "GRESNET_LAW_UPLINK="+config.UplinkAuto)
+			cmd.Env = append(cmd.Env, "GRESNET_BED_UPLINK="+config.UplinkAuto)
 		}
 		if program == "prolog" {
-			cmd.Env = append(cmd.Env, "GRESNET_LAW_NOTICES=1") // a network that lacks something is told as one
+			cmd.Env = append(cmd.Env, "GRESNET_BED_NOTICES=1") // a network that lacks something is told as one
 		}
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			b.Fatalf("%s of %s: %v: %s", program, c.name, err, out)

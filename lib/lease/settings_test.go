@@ -12,8 +12,8 @@ import (
 )
 
 func TestTheNodesNetworkSettingsHoldInTheJob(t *testing.T) {
-	node, state := lawBed(t)
-	t.Setenv("GRESNET_LAW_NOTICES", "1")
+	node, state := testBed(t)
+	t.Setenv("GRESNET_BED_NOTICES", "1")
 	ports := make([]string, 0, 400)
 	for n := range 400 {
 		ports = append(ports, fmt.Sprint(20000+2*n))
@@ -59,5 +59,5 @@ func theNodesSettingsHold(t *testing.T, node *netnstest.NS, state, when string) 
 	if got := strings.TrimSpace(inLease(node, state, "cat /proc/sys/net/ipv4/ip_forward")); got != "0" {
 		t.Errorf("%s: the job forwards: %s", when, got)
 	}
-	lawRun(t, node, state, "epilog", never)
+	testRun(t, node, state, "epilog", never)
 }

@@ -10,20 +10,20 @@ import (
 
 // Two jobs that have an HCA each.
 var (
-	rail0 = lawLease{lawJob, "hca0"}
-	rail1 = lawLease{lawJob + 1, "hca1"}
+	rail0 = testLease{testJob, "hca0"}
+	rail1 = testLease{testJob + 1, "hca1"}
 )
 
 // refuses fails unless a prolog refuses an HCA with a reason, and the node is as it was.
-func (l lawLease) refuses(t *testing.T, node *netnstest.NS, state, want string) {
+func (l testLease) refuses(t *testing.T, node *netnstest.NS, state, want string) {
 	t.Helper()
-	before := lawPicture(node)
+	before := testPicture(node)
 	out, err := l.command(node, state, "prolog", never).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("the prolog of %s: %v: %s, wanted %q", l.hcas, err, out, want)
 	}
 	l.run(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 // third adds an HCA and an interface that no job gets.
@@ -58,12 +58,12 @@ func TestWhatAnHCASharesWithOneThatAnotherJobCanHaveIsRefused(t *testing.T) {
 			node.Run(c.setup)
 			rail0.refuses(t, node, state, c.rail0)
 			rail1.refuses(t, node, state, c.rail1)
-			before := lawPicture(node)
+			before := testPicture(node)
 			whole.run(t, node, state, "prolog", never) // one job that has both
 			if out := whole.says(t, node, state, "epilog"); out != "" {
 				t.Errorf("the epilog says %q", out)
 			}
-			lawSame(t, node, state, before)
+			testSame(t, node, state, before)
 		})
 	}
 }
@@ -72,20 +72,20 @@ func TestARouteFromAnAddressOfAThirdHCAIsRefusedWhereverThatOneIs(t *testing.T) 
 	netnstest.Slow(t)
 	node, state := apartBed(t)
 	node.Run(third + "ip -6 addr add fd02::2/64 dev hca2 nodad; until ip -6 route show table local | grep -q fd02::2; do sleep 0.02; done; ip -6 route add fd19::/64 via fd00::1 dev hca0 src fd02::2")
-	before := lawPicture(node)
+	before := testPicture(node)
 	rail0.refuses(t, node, state, "route fd19::/64 via fd00::1 of hca0 needs hca2, too")
-	rail2 := lawLease{lawJob + 2, "hca2"}
+	rail2 := testLease{testJob + 2, "hca2"}
 	rail2.run(t, node, state, "prolog", never)
 	out, err := rail0.command(node, state, "prolog", never).CombinedOutput()
 	if want := "route fd19::/64 via fd00::1 of hca0 is from fd02::2, which the node does not have now"; err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("the prolog: %v: %s, wanted %q", err, out, want)
 	}
-	for _, l := range []lawLease{rail0, rail2} {
+	for _, l := range []testLease{rail0, rail2} {
 		if out := l.says(t, node, state, "epilog"); out != "" {
 			t.Errorf("the epilog of %s says %q", l.hcas, out)
 		}
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 func TestWhatAnHCASharesWithAnInterfaceThatNoJobGetsComesBack(t *testing.T) {
@@ -94,12 +94,12 @@ func TestWhatAnHCASharesWithAnInterfaceThatNoJobGetsComesBack(t *testing.T) {
 	node.Run(third + `ip route add 172.17.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.3.0.1 dev eth0; ip -6 route add fd17::/64 nexthop via fd00::1 dev hca0 nexthop via fd03::1 dev eth0
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.3.0.1 dev eth0; ip nexthop add id 9 group 7/8; ip route add 172.18.0.0/16 nhid 9
 ip route add 172.19.0.0/16 via 10.3.0.1 dev eth0 src 10.0.0.2; ip route add 172.20.0.0/16 via 10.0.0.1 dev hca0 src 10.3.0.2`)
-	before := lawPicture(node)
+	before := testPicture(node)
 	rail0.run(t, node, state, "prolog", never)
 	if out := rail0.says(t, node, state, "epilog"); out != "" {
 		t.Errorf("the epilog says %q", out)
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 // The kernel keeps what is from an address as long as any interface has it.
@@ -108,9 +108,9 @@ func TestOneAddressOfSeveralInterfacesIsNothingThatTheyShare(t *testing.T) {
 	node, state := apartBed(t)
 	node.Run(third + `for i in lo hca0 hca1; do ip addr add 10.9.9.9/32 dev $i; done
 ip route add 172.17.0.0/16 via 10.0.0.1 dev hca0 src 10.9.9.9; ip route add 172.18.0.0/16 via 10.1.0.1 dev hca1 src 10.9.9.9; ip route add 172.19.0.0/16 via 10.3.0.1 dev eth0 src 10.9.9.9`)
-	before := lawPicture(node)
-	for _, ends := range [][]lawLease{{rail0, rail1}, {rail1, rail0}} {
-		for _, l := range []lawLease{rail0, rail1} {
+	before := testPicture(node)
+	for _, ends := range [][]testLease{{rail0, rail1}, {rail1, rail0}} {
+		for _, l := range []testLease{rail0, rail1} {
 			l.run(t, node, state, "prolog", never)
 		}
 		for _, l := range ends {
@@ -118,7 +118,7 @@ ip route add 172.17.0.0/16 via 10.0.0.1 dev hca0 src 10.9.9.9; ip route add 172.
 				t.Errorf("the epilog of %s says %q", l.hcas, out)
 			}
 		}
-		lawSame(t, node, state, before)
+		testSame(t, node, state, before)
 	}
 }
 
@@ -126,7 +126,7 @@ ip route add 172.17.0.0/16 via 10.0.0.1 dev hca0 src 10.9.9.9; ip route add 172.
 func TestARoutingDaemonsRoutesAreTheJobsAndOnTheNodeTheDaemons(t *testing.T) {
 	netnstest.Slow(t)
 	node, state := apartBed(t)
-	before := lawPicture(node)
+	before := testPicture(node)
 	node.Run(`ip route add 172.17.0.0/16 proto bird nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev hca1; ip route add 172.18.0.0/16 via 10.0.0.1 dev hca0 proto bird
 ip nexthop add id 7 via 10.0.0.1 dev hca0 proto zebra; ip nexthop add id 8 via 10.1.0.1 dev hca1 proto zebra; ip nexthop add id 9 group 7/8 proto zebra; ip route add 172.19.0.0/16 nhid 9 proto ospf; ip route add 172.20.0.0/16 nhid 7 proto bgp`)
 	rail0.run(t, node, state, "prolog", never)
@@ -141,7 +141,7 @@ ip nexthop add id 7 via 10.0.0.1 dev hca0 proto zebra; ip nexthop add id 8 via 1
 	if out := rail0.says(t, node, state, "epilog"); out != "" {
 		t.Errorf("the epilog says %q", out)
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 func TestWhatIsByARoutingDaemonsNextHopObjectsIsRefused(t *testing.T) {
@@ -187,17 +187,17 @@ func TestRoutesComeBackThoughARuleForbidsTheirGateway(t *testing.T) {
 	node, state := apartBed(t)
 	node.Run(`ip nexthop add id 7 via 10.0.0.1 dev hca0; ip route add 172.18.0.0/16 nhid 7
 ip rule add to 10.0.0.0/24 prohibit pref 50; ip rule add to 10.0.0.1 blackhole pref 51; ip rule add unreachable pref 30000; ip rule add oif hca0 prohibit pref 40`)
-	before := lawPicture(node)
+	before := testPicture(node)
 	rail0.run(t, node, state, "prolog", never)
 	if out := rail0.says(t, node, state, "epilog"); out != "" {
 		t.Errorf("the epilog says %q", out)
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 	// A run that was killed has left its own.
 	rail0.run(t, node, state, "prolog", never)
 	node.Run("ip rule add to 10.0.0.1 oif hca0 lookup main pref 0 protocol 103")
 	if out := rail0.says(t, node, state, "epilog"); out != "" {
 		t.Errorf("the epilog says %q", out)
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }

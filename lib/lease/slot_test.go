@@ -18,10 +18,10 @@ import (
 	"gresnet/test/standin"
 )
 
-// lawSlot returns the interface of a job's slot on the interface that the test names, nil if it
+// testSlot returns the interface of a job's slot on the interface that the test names, nil if it
 // names none.
-func lawSlot(l *Lease, job uint32) (s *step.Child, err error) {
-	parent := os.Getenv("GRESNET_LAW_SLOT")
+func testSlot(l *Lease, job uint32) (s *step.Child, err error) {
+	parent := os.Getenv("GRESNET_BED_SLOT")
 	if parent == "" {
 		return nil, nil
 	}
@@ -42,24 +42,24 @@ const nothing = "nothing"
 
 func TestAKillBeforeOrAfterAnyStepLosesNothingOfASlotAndOfThatOfAnotherJob(t *testing.T) {
 	netnstest.Slow(t)
-	t.Setenv("GRESNET_LAW_SLOT", "hca0")
-	bed, state := lawBed(t)
-	first := lawPicture(bed)
-	other, job := lawLease{lawJob + 1, nothing}, lawLease{lawJob, nothing}
+	t.Setenv("GRESNET_BED_SLOT", "hca0")
+	bed, state := testBed(t)
+	first := testPicture(bed)
+	other, job := testLease{testJob + 1, nothing}, testLease{testJob, nothing}
 	other.run(t, bed, state, "prolog", never)
-	inside := func(l lawLease) string {
+	inside := func(l testLease) string {
 		return bed.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip -o -4 addr show | awk '{print $2, $4}'", state, l.job))
 	}
-	before, had := lawPicture(bed), inside(other)
+	before, had := testPicture(bed), inside(other)
 	if !strings.Contains(had, "10.64.0.12/16") {
 		t.Fatalf("the other job has\n%s", had)
 	}
 	same := func(when string) {
 		t.Helper()
 		// The kernel tells of a parent's new state in a work queue (link_watch.c).
-		diff := netnstest.Diff(before, lawPicture(bed))
+		diff := netnstest.Diff(before, testPicture(bed))
 		for end := time.Now().Add(await.Most(t)); diff != "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			diff = netnstest.Diff(before, lawPicture(bed))
+			diff = netnstest.Diff(before, testPicture(bed))
 		}
 		if diff != "" {
 			t.Fatalf("%s the node is not as it was, before (-) and after (+):\n%s", when, diff)
@@ -86,16 +86,16 @@ func TestAKillBeforeOrAfterAnyStepLosesNothingOfASlotAndOfThatOfAnotherJob(t *te
 		return killed
 	})
 	other.run(t, bed, state, "epilog", never)
-	lawSame(t, bed, state, first)
+	testSame(t, bed, state, first)
 }
 
 // Somebody keeps the job's namespace, so the interface does not go with it.
 func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsEntryIsLost(t *testing.T) {
-	t.Setenv("GRESNET_LAW_SLOT", "hca0")
+	t.Setenv("GRESNET_BED_SLOT", "hca0")
 	for _, lost := range []bool{false, true} {
-		bed, state := lawBed(t)
-		before := lawPicture(bed)
-		job := lawLease{lawJob, nothing}
+		bed, state := testBed(t)
+		before := testPicture(bed)
+		job := testLease{testJob, nothing}
 		job.run(t, bed, state, "prolog", never)
 		lease := fmt.Sprintf("%s/jobs/%d", state, job.job)
 		if lost {
@@ -112,8 +112,8 @@ func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsEntryIsLost(t *test
 		}
 		end()
 		if !lost {
-			lawSame(t, bed, state, before)
-		} else if diff := netnstest.Diff(before, lawPicture(bed)); diff != "" || len(held(t, state)) != 1 {
+			testSame(t, bed, state, before)
+		} else if diff := netnstest.Diff(before, testPicture(bed)); diff != "" || len(held(t, state)) != 1 {
 			t.Errorf("the claims are %+v; before (-) and after (+):\n%s", held(t, state), diff)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 // BenchmarkTraffic measures what two nodes' jobs of one network send each other, and what they send to the other node
 // by the way out, each against what the nodes send each other. Each round has each case once.
 func BenchmarkTraffic(b *testing.B) {
-	b.Setenv("GRESNET_LAW_UPLINK", "auto")
+	b.Setenv("GRESNET_BED_UPLINK", "auto")
 	node, far, farJob, state := overlayBed(b)
-	lawRun(b, node, state, "prolog", never)
-	defer lawRun(b, node, state, "epilog", never)
-	raiseFar(b, far, farJob, lawJob)
-	job, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, lawJob))
+	testRun(b, node, state, "prolog", never)
+	defer testRun(b, node, state, "epilog", never)
+	raiseFar(b, far, farJob, testJob)
+	job, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, testJob))
 	if err != nil {
 		b.Fatal(err)
 	}

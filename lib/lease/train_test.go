@@ -12,18 +12,18 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// unplug takes the carriers of a lawBed's interfaces, and plug gives them.
+// unplug takes the carriers of a testBed's interfaces, and plug gives them.
 const (
 	unplug = "ip link set far down; ip link set farther down"
 	plug   = "ip link set far up; ip link set farther up"
 )
 
-// raised is a shell command that succeeds where all interfaces of a lawBed are up.
+// raised is a shell command that succeeds where all interfaces of a testBed are up.
 const raised = `[ "$(ip -br link show up | grep -c '^hca[01]')" = 2 ]`
 
 // lookInLease runs a shell command in the network namespace of the job, if it has one.
 func lookInLease(state, command string) error {
-	netns := filepath.Join(state, "jobs", fmt.Sprint(lawJob), "netns")
+	netns := filepath.Join(state, "jobs", fmt.Sprint(testJob), "netns")
 	return exec.Command("nsenter", "--net="+netns, "sh", "-c", command).Run()
 }
 
@@ -45,8 +45,8 @@ func train(t *testing.T, node *netnstest.NS, look func(command string) error) {
 }
 
 func TestAllInterfacesAreUpBeforeTheCarrierOfOneIsWaitedFor(t *testing.T) {
-	node, state := lawBed(t)
-	before := lawPicture(node)
+	node, state := testBed(t)
+	before := testPicture(node)
 	for _, r := range []struct {
 		program string
 		look    func(command string) error
@@ -58,7 +58,7 @@ func TestAllInterfacesAreUpBeforeTheCarrierOfOneIsWaitedFor(t *testing.T) {
 			node.Run(unplug)
 		}
 		cmd := whole.command(node, state, r.program, never)
-		cmd.Env = append(cmd.Env, "GRESNET_LAW_THEN="+unplug)
+		cmd.Env = append(cmd.Env, "GRESNET_BED_THEN="+unplug)
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
@@ -69,18 +69,18 @@ func TestAllInterfacesAreUpBeforeTheCarrierOfOneIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: %v: %s", r.program, err, out.String())
 		}
 	}
-	lawSame(t, node, state, before)
+	testSame(t, node, state, before)
 }
 
 func TestALinkThatDoesNotComeIsNamedAndKeepsNoOtherFromTheJob(t *testing.T) {
 	netnstest.Slow(t)
-	node, state := lawBed(t)
+	node, state := testBed(t)
 	// Without a carrier the kernel takes no next hop objects.
 	node.Run("ip nexthop flush")
-	before := lawPicture(node)
+	before := testPicture(node)
 	cmd := whole.command(node, state, "prolog", never)
 	// Half of its time is for what comes after waits in vain.
-	cmd.Env = append(cmd.Env, "GRESNET_LAW_THEN=ip link set far down", "GRESNET_LAW_DEADLINE=10s")
+	cmd.Env = append(cmd.Env, "GRESNET_BED_THEN=ip link set far down", "GRESNET_BED_DEADLINE=10s")
 	out, err := cmd.CombinedOutput()
 	if want := "warning: hca0 (port 1 of 0002:c903:00ab:hca0"; err != nil || strings.Count(string(out), "warning") != 1 || !strings.Contains(string(out), want) {
 		t.Errorf("the prolog: %v: %s, wanted %q", err, out, want)
@@ -89,30 +89,30 @@ func TestALinkThatDoesNotComeIsNamedAndKeepsNoOtherFromTheJob(t *testing.T) {
 		t.Error("the interfaces lack their addresses")
 	}
 	node.Run(plug)
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
+	testRun(t, node, state, "epilog", never)
+	testSame(t, node, state, before)
 }
 
 func TestWhatFailsForWantOfACarrierSaysWhose(t *testing.T) {
 	netnstest.Slow(t)
-	node, state := lawBed(t)
-	before := lawPicture(node)
+	node, state := testBed(t)
+	before := testPicture(node)
 	cmd := whole.command(node, state, "prolog", never)
-	cmd.Env = append(cmd.Env, "GRESNET_LAW_THEN=ip link set far down", "GRESNET_LAW_DEADLINE=10s")
+	cmd.Env = append(cmd.Env, "GRESNET_BED_THEN=ip link set far down", "GRESNET_BED_DEADLINE=10s")
 	out, err := cmd.CombinedOutput()
 	if want := "hca0 (port 1 of 0002:c903:00ab:hca0"; err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "next hop object 7") {
 		t.Errorf("the prolog: %v: %s, wanted %q", err, out, want)
 	}
 	node.Run(plug)
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
+	testRun(t, node, state, "epilog", never)
+	testSame(t, node, state, before)
 }
 
 // killedInTraining kills a program at its n-th look at the clock, while links train.
 func killedInTraining(t *testing.T, node *netnstest.NS, state, program string, kill int) (killed bool) {
 	t.Helper()
 	cmd := whole.command(node, state, program, kill)
-	cmd.Env = append(cmd.Env, "GRESNET_LAW_THEN="+unplug)
+	cmd.Env = append(cmd.Env, "GRESNET_BED_THEN="+unplug)
 	look := func() error { return lookInLease(state, raised) }
 	if program == "epilog" {
 		node.Run(unplug)
@@ -143,17 +143,17 @@ func TestAPrologOrAnEpilogThatIsKilledWhileLinksTrainLosesNothing(t *testing.T) 
 	netnstest.Slow(t)
 	for _, program := range []string{"prolog", "epilog"} {
 		t.Run(program, func(t *testing.T) {
-			node, state := lawBed(t)
+			node, state := testBed(t)
 			// The kernel forgets next hop objects with the carrier, and no journal has them yet.
 			node.Run("ip nexthop flush")
-			before := lawPicture(node)
+			before := testPicture(node)
 			killEach(t, "the "+program, 1, func(look int) bool {
 				if program == "epilog" {
-					lawRun(t, node, state, "prolog", never)
+					testRun(t, node, state, "prolog", never)
 				}
 				killed := killedInTraining(t, node, state, program, look)
-				lawRun(t, node, state, "epilog", never)
-				lawSame(t, node, state, before)
+				testRun(t, node, state, "epilog", never)
+				testSame(t, node, state, before)
 				return killed
 			})
 		})

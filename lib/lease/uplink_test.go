@@ -16,23 +16,23 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// lawUplink is the uplink that the stand-in for a prolog makes, of which a test
+// testUplink is the uplink that the stand-in for a prolog makes, of which a test
 // says the kind in the environment.
-func lawUplink() config.Uplink {
-	if os.Getenv("GRESNET_LAW_UPLINK") == config.UplinkAuto {
-		return config.Uplink{Kind: config.UplinkAuto, Name: lawName(), Inbound: os.Getenv("GRESNET_LAW_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+func testUplink() config.Uplink {
+	if os.Getenv("GRESNET_BED_UPLINK") == config.UplinkAuto {
+		return config.Uplink{Kind: config.UplinkAuto, Name: testName(), Inbound: os.Getenv("GRESNET_BED_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	}
-	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Name: lawName(), Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+	c := config.Uplink{Kind: os.Getenv("GRESNET_BED_UPLINK"), Name: testName(), Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	c.Routes = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
 	c.Parent, c.Gateway = "mgmt0", netip.MustParseAddr("10.9.0.1")
 	c.Addresses, _ = config.ParseRange("10.9.0.128-10.9.0.135")
 	return c
 }
 
-// lawName is the uplink's.
-func lawName() string { return cmp.Or(os.Getenv("GRESNET_LAW_NAME"), "uplink0") }
+// testName is the uplink's.
+func testName() string { return cmp.Or(os.Getenv("GRESNET_BED_NAME"), "uplink0") }
 
-// uplinkBed is lawBed with a management network: mgmt0, behind which another namespace is a host with a
+// uplinkBed is testBed with a management network: mgmt0, behind which another namespace is a host with a
 // listener. The node does not forward.
 func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string) {
 	node, state = apartBed(t)
@@ -42,8 +42,8 @@ func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string
 	node.Run(`sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set mgmt0 up; ip addr add 10.9.0.2/24 dev mgmt0`)
 	far.Run(`ip link set far1 up; ip addr add 10.9.0.1/24 dev far1`)
 	node.Run("until ip link show mgmt0 | grep -q 'state UP'; do sleep 0.02; done")
-	t.Setenv("GRESNET_LAW_UPLINK", kind)
-	t.Setenv("GRESNET_LAW_PINS", cgrouptest.Pins(t))
+	t.Setenv("GRESNET_BED_UPLINK", kind)
+	t.Setenv("GRESNET_BED_PINS", cgrouptest.Pins(t))
 	return node, far, state
 }
 
@@ -56,15 +56,15 @@ func uplinkKinds(t *testing.T, each func(t *testing.T, kind string)) {
 
 // inLease runs a command in the namespace of the lease.
 func inLease(node *netnstest.NS, state, command string) string {
-	return node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns sh -ec '%s'", state, lawJob, command))
+	return node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns sh -ec '%s'", state, testJob, command))
 }
 
 func TestAnUplinkReachesTheManagementNetworkAndNothingIsLeftOfIt(t *testing.T) {
 	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, far, state := uplinkBed(t, kind)
-		before := lawPicture(node)
-		lawRun(t, node, state, "prolog", never)
+		before := testPicture(node)
+		testRun(t, node, state, "prolog", never)
 		address := "10.9.0.128"
 		seen, on, bare := address, "uplink0", "lo"
 		if kind == config.UplinkAuto {
@@ -87,11 +87,11 @@ print(socket.create_connection((\"10.9.0.1\", 7777), timeout=20).recv(99).decode
 		if !strings.Contains(got, " "+address+"/") && !strings.Contains(got, " "+address+" peer") || !strings.Contains(got, "\n"+seen+"\n") || strings.Contains(got, "inet6") {
 			t.Errorf("the job has %q, and the server was to see %s", got, seen)
 		}
-		if text, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/resolv.conf", state, lawJob)); err != nil || !strings.Contains(string(text), "nameserver 10.9.0.53\n") {
+		if text, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/resolv.conf", state, testJob)); err != nil || !strings.Contains(string(text), "nameserver 10.9.0.53\n") {
 			t.Errorf("resolv.conf: %q, %v", text, err)
 		}
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
+		testRun(t, node, state, "epilog", never)
+		testSame(t, node, state, before)
 	})
 }
 
@@ -100,8 +100,8 @@ func TestASocketThatIsBoundToTheUplinkReachesNoLoopbackOfTheNodesAndNothingByIPv
 	node, _, state := uplinkBed(t, config.UplinkAuto)
 	// As kube-proxy and a node's sysctl files may have it.
 	node.Run("ip addr add fd00:51::1/128 dev lo; sysctl -qw net.ipv4.conf.all.route_localnet=1")
-	before := lawPicture(node)
-	lawRun(t, node, state, "prolog", never)
+	before := testPicture(node)
+	testRun(t, node, state, "prolog", never)
 	node.Run("sysctl -qw net.ipv6.conf.job4711.disable_ipv6=0")
 	inLease(node, state, "sysctl -qw net.ipv6.conf.uplink0.disable_ipv6=0; ip -6 addr add fd00:51::2/64 dev uplink0 nodad")
 	for address, reached := range map[string]bool{"10.9.0.2": true, "10.9.0.1": true, "127.0.0.1": false, "fd00:51::1": false} {
@@ -137,8 +137,8 @@ for address in (\"127.0.0.1\", \"10.9.0.2\"):
 	if got := node.Run("until cat " + state + "/first 2>/dev/null; do sleep 0.02; done; rm " + state + "/first"); got != "10.9.0.2" {
 		t.Errorf("the first datagram that arrives went to %s", got)
 	}
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
+	testRun(t, node, state, "epilog", never)
+	testSame(t, node, state, before)
 }
 
 func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
@@ -152,11 +152,11 @@ func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
 			"ip link set uplink0 netns NODE",
 		} {
 			node, _, state := uplinkBed(t, kind)
-			before := lawPicture(node)
-			lawRun(t, node, state, "prolog", never)
+			before := testPicture(node)
+			testRun(t, node, state, "prolog", never)
 			inLease(node, state, strings.Replace(tamper, "NODE", node.Path, 1))
-			lawRun(t, node, state, "epilog", never)
-			lawSame(t, node, state, before)
+			testRun(t, node, state, "epilog", never)
+			testSame(t, node, state, before)
 		}
 	})
 }
@@ -165,16 +165,16 @@ func TestALeaseWithAnUplinkThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T
 	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)
-		before := lawPicture(node)
-		whole.killAnywhere(t, node, state, 9, func() { lawSame(t, node, state, before) })
+		before := testPicture(node)
+		whole.killAnywhere(t, node, state, 9, func() { testSame(t, node, state, before) })
 	})
 }
 
 func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	node, _, state := uplinkBed(t, config.UplinkAuto)
-	lawRun(t, node, state, "prolog", never)
+	testRun(t, node, state, "prolog", never)
 	inLease(node, state, "ip link set hca0 netns "+node.Path)
-	node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", state, lawJob, state, lawJob))
+	node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", state, testJob, state, testJob))
 	ends := func() string {
 		return strings.TrimSpace(node.Run("ip -o link show type veth | grep -c job4711 || true"))
 	}
@@ -183,12 +183,12 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	}
 	// Nothing is left in the lease to say that there was one: the table does.
 	err := node.Do(func() error {
-		law := lawNode(state, never)
-		now, err := law.Table().Read()
+		local := testNode(state, never)
+		now, err := local.Table().Read()
 		if err != nil || len(now.Uplinks) != 1 {
 			t.Errorf("uplinks %v, %v", now.Uplinks, err)
 		}
-		return lawRemoved(t, law)
+		return testRemoved(t, local)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 
 func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 	node, _, state := uplinkBed(t, config.UplinkAuto)
-	lawRun(t, node, state, "prolog", never)
+	testRun(t, node, state, "prolog", never)
 	file := table.Folder(state)
 	err := file.Update(t.Context(), func(t *table.Table) error {
 		t.Uplinks[0].Job = 99
@@ -211,12 +211,12 @@ func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Held, so that the interface does not go with the namespace.
-	held, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, lawJob))
+	held, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, testJob))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	lawRun(t, node, state, "epilog", never)
+	testRun(t, node, state, "epilog", never)
 	left, err := file.Read()
 	if err != nil || len(left.Uplinks) != 1 {
 		t.Errorf("uplinks %v, %v", left.Uplinks, err)
@@ -228,16 +228,16 @@ func TestAnUplinkHasTheNameThatTheSiteGivesItAndGoesAfterAnyKillOfAnEpilog(t *te
 	netnstest.Slow(t)
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)
-		t.Setenv("GRESNET_LAW_NAME", "eth0")
-		before := lawPicture(node)
+		t.Setenv("GRESNET_BED_NAME", "eth0")
+		before := testPicture(node)
 		killEach(t, "the epilog", 1, func(look int) bool {
-			lawRun(t, node, state, "prolog", never)
+			testRun(t, node, state, "prolog", never)
 			if got := inLease(node, state, "ip -o link show dev eth0"); !strings.Contains(got, " eth0@") {
 				t.Errorf("the job has %q", got)
 			}
-			killed := lawRun(t, node, state, "epilog", look)
-			lawRun(t, node, state, "epilog", never)
-			lawSame(t, node, state, before)
+			killed := testRun(t, node, state, "epilog", look)
+			testRun(t, node, state, "epilog", never)
+			testSame(t, node, state, before)
 			return killed
 		})
 	})
@@ -249,35 +249,35 @@ func TestAnUplinkOfTheNameOfAnHCAsInterfaceIsRefusedBeforeAnythingMoves(t *testi
 		why := "uplink: its name " + name + " is that of an HCA's interface, which jobs have, too"
 		t.Run(name, func(t *testing.T) {
 			node, _, state := uplinkBed(t, config.UplinkMacvlan)
-			t.Setenv("GRESNET_LAW_NAME", name)
-			before := lawPicture(node)
+			t.Setenv("GRESNET_BED_NAME", name)
+			before := testPicture(node)
 			if out, err := whole.command(node, state, "prolog", never).CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
 				t.Errorf("prolog: %v: %s", err, out)
 			}
-			lawRun(t, node, state, "epilog", never)
-			lawSame(t, node, state, before)
+			testRun(t, node, state, "epilog", never)
+			testSame(t, node, state, before)
 		})
 		t.Run(name+", which a job can do without", func(t *testing.T) {
 			node, _, state := uplinkBed(t, config.UplinkAuto)
-			t.Setenv("GRESNET_LAW_NAME", name)
-			t.Setenv("GRESNET_LAW_NOTICES", "1")
-			before := lawPicture(node)
+			t.Setenv("GRESNET_BED_NAME", name)
+			t.Setenv("GRESNET_BED_NOTICES", "1")
+			before := testPicture(node)
 			if out, err := whole.command(node, state, "prolog", never).CombinedOutput(); err != nil || !strings.Contains(string(out), "no way out: "+why) {
 				t.Errorf("prolog: %v: %s", err, out)
 			}
 			if got := inLease(node, state, "ip -o link show type veth"); strings.Contains(got, "@if107") {
 				t.Errorf("the job has %s", got)
 			}
-			lawRun(t, node, state, "epilog", never)
-			lawSame(t, node, state, before)
+			testRun(t, node, state, "epilog", never)
+			testSame(t, node, state, before)
 		})
 	}
 }
 
-// lawRemoved ends what a job has whose lease somebody removed, and expects that its HCAs are kept
+// testRemoved ends what a job has whose lease somebody removed, and expects that its HCAs are kept
 // from later jobs.
-func lawRemoved(t *testing.T, law *Host) error {
-	if err := law.Restore(t.Context(), lawJob, nil); !errors.Is(err, ErrDamaged) {
+func testRemoved(t *testing.T, local *Host) error {
+	if err := local.Restore(t.Context(), testJob, nil); !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("the HCAs are not kept: %w", err)
 	}
 	return nil

@@ -36,18 +36,18 @@ func wayBed(t *testing.T) (b wayOutBed) {
 	b.node.Run(`until ip -o link show stor0 | grep -q "state UP" && ip -o -6 addr show dev stor0 scope link | grep inet6 | grep -qv tentative; do sleep 0.01; done`)
 	// Whoever wants to go through the node.
 	b.far.Run("ip route add 10.7.0.0/24 via 10.9.0.2; ip route add 198.19.0.0/16 via 10.9.0.2")
-	b.first, b.second = lawLease{lawJob, "hca0"}, lawLease{lawJob + 1, "hca1"}
+	b.first, b.second = testLease{testJob, "hca0"}, testLease{testJob + 1, "hca1"}
 	return b
 }
 
 type wayOutBed struct {
 	node, far, stor *netnstest.NS
 	state           string
-	first, second   lawLease
+	first, second   testLease
 }
 
 // in runs a command in the namespace of a lease.
-func (b wayOutBed) in(l lawLease, command string) string {
+func (b wayOutBed) in(l testLease, command string) string {
 	return b.node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns sh -ec '%s'", b.state, l.job, command))
 }
 
@@ -109,7 +109,7 @@ const (
 func TestAJobReachesWhatItsNodeReachesAndNobodyReachesTheJob(t *testing.T) {
 	netnstest.Slow(t)
 	b := wayBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
 	b.second.run(t, b.node, b.state, "prolog", never)
 	serve(t, b.far.Path, "10.9.0.1")
@@ -131,7 +131,7 @@ func TestAJobReachesWhatItsNodeReachesAndNobodyReachesTheJob(t *testing.T) {
 	b.first.run(t, b.node, b.state, "epilog", never)
 	check("a job when another has ended", b.in(b.second, seenAs("10.9.0.1", patient)), "10.9.0.2")
 	b.second.run(t, b.node, b.state, "epilog", never)
-	lawSame(t, b.node, b.state, before)
+	testSame(t, b.node, b.state, before)
 }
 
 func TestAWideRouteOfAnHCADoesNotTakeAwayTheManagementNetwork(t *testing.T) {
@@ -149,19 +149,19 @@ func TestAWideRouteOfAnHCADoesNotTakeAwayTheManagementNetwork(t *testing.T) {
 func TestTheNodeIsNoRouterForItsJobs(t *testing.T) {
 	netnstest.Slow(t)
 	b := wayBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	serve(t, b.stor.Path, "10.7.0.1")
-	lawRun(t, b.node, b.state, "prolog", never)
+	testRun(t, b.node, b.state, "prolog", never)
 	if got := strings.TrimSpace(b.far.Run("sh -ec '" + seenAs("10.7.0.1", brief) + "'")); got != "silence" {
 		t.Errorf("a neighbor goes through the node: %s", got)
 	}
-	lawRun(t, b.node, b.state, "epilog", never)
-	lawSame(t, b.node, b.state, before)
+	testRun(t, b.node, b.state, "epilog", never)
+	testSame(t, b.node, b.state, before)
 }
 
 func TestTheLastWayOutEndsTheProgramsThatJudge(t *testing.T) {
 	b := wayBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
 	b.second.run(t, b.node, b.state, "prolog", never)
 	if got := b.judged(); got != judging {
@@ -175,11 +175,11 @@ func TestTheLastWayOutEndsTheProgramsThatJudge(t *testing.T) {
 	if got := b.judged(); got != idle {
 		t.Errorf("without jobs: %s", got)
 	}
-	lawSame(t, b.node, b.state, before)
+	testSame(t, b.node, b.state, before)
 }
 
 // killAfter runs a program and kills it after a time, unless it ends before.
-func (l lawLease) killAfter(t *testing.T, b wayOutBed, program string, after time.Duration) (took time.Duration, killed bool) {
+func (l testLease) killAfter(t *testing.T, b wayOutBed, program string, after time.Duration) (took time.Duration, killed bool) {
 	t.Helper()
 	cmd := l.command(b.node, b.state, program, never)
 	var out strings.Builder
@@ -199,7 +199,7 @@ func (l lawLease) killAfter(t *testing.T, b wayOutBed, program string, after tim
 // heldBy returns the numbers of veths that the node's maps have, of jobs, blocks and aliases.
 func (b wayOutBed) heldBy(t *testing.T) (all []uint32) {
 	t.Helper()
-	n := ports.In(lawPins(b.state))
+	n := ports.In(testPins(b.state))
 	read := func(name string, f func(bpf.Map) error) {
 		t.Helper()
 		m, err := bpf.OpenMap(n.Pins + "/" + name)
@@ -241,7 +241,7 @@ func (b wayOutBed) heldBy(t *testing.T) (all []uint32) {
 func TestAWayOutThatIsKilledAtAnyTimeIsLedToByNothing(t *testing.T) {
 	netnstest.Slow(t)
 	b := wayBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	want := map[bool]int{false: 20, true: 200}[os.Getenv("GRESNET_TEST") == "long"]
 	other := uint32(0) // the veth of another job
 	whole := map[string]time.Duration{}
@@ -277,7 +277,7 @@ func TestAWayOutThatIsKilledAtAnyTimeIsLedToByNothing(t *testing.T) {
 				t.Fatalf("a %s was killed: %s", program, got)
 			}
 		} else {
-			lawSame(t, b.node, b.state, before)
+			testSame(t, b.node, b.state, before)
 		}
 		port := ports.First // of the job's block
 		if other > 0 {
@@ -292,13 +292,13 @@ func TestAWayOutThatIsKilledAtAnyTimeIsLedToByNothing(t *testing.T) {
 		}
 	}
 	b.second.run(t, b.node, b.state, "boot", never)
-	lawSame(t, b.node, b.state, before)
+	testSame(t, b.node, b.state, before)
 }
 
 func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
 	netnstest.Slow(t)
 	b := wayBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	for _, program := range []string{"prolog", "epilog"} {
 		killEach(t, "the "+program, 1, func(look int) bool {
 			b.first.run(t, b.node, b.state, "prolog", never)
@@ -310,14 +310,14 @@ func TestOneOfTwoJobsWithAWayOutThatIsKilledLeavesTheOthers(t *testing.T) {
 				t.Fatalf("%s, killed at look %d: %s", program, look, got)
 			}
 			// The one that is killed ends first, and then last.
-			order := []lawLease{b.second, b.first}
+			order := []testLease{b.second, b.first}
 			if look%2 == 0 {
-				order = []lawLease{b.first, b.second}
+				order = []testLease{b.first, b.second}
 			}
 			for _, l := range order {
 				l.run(t, b.node, b.state, "epilog", never)
 			}
-			lawSame(t, b.node, b.state, before)
+			testSame(t, b.node, b.state, before)
 			return killed
 		})
 	}
@@ -332,17 +332,17 @@ func TestWhatTheSiteHasOnAnInterfaceIsLeftAlone(t *testing.T) {
 		t.Run(had, func(t *testing.T) {
 			b := wayBed(t)
 			b.node.Run(had)
-			before := lawPicture(b.node)
-			lawRun(t, b.node, b.state, "prolog", never)
-			lawRun(t, b.node, b.state, "epilog", never)
-			lawSame(t, b.node, b.state, before)
+			before := testPicture(b.node)
+			testRun(t, b.node, b.state, "prolog", never)
+			testRun(t, b.node, b.state, "epilog", never)
+			testSame(t, b.node, b.state, before)
 		})
 	}
 }
 
 func TestTheNextPrologAttachesWhatSomebodyHasDetached(t *testing.T) {
 	b := wayBed(t)
-	before := lawPicture(b.node)
+	before := testPicture(b.node)
 	b.first.run(t, b.node, b.state, "prolog", never)
 	b.node.Run("tc qdisc del dev mgmt0 clsact; sysctl -qw net.ipv4.conf.mgmt0.accept_local=0")
 	b.second.run(t, b.node, b.state, "prolog", never)
@@ -352,7 +352,7 @@ func TestTheNextPrologAttachesWhatSomebodyHasDetached(t *testing.T) {
 	b.first.run(t, b.node, b.state, "epilog", never)
 	b.node.Run("tc qdisc del dev mgmt0 clsact")
 	b.second.run(t, b.node, b.state, "epilog", never)
-	lawSame(t, b.node, b.state, before)
+	testSame(t, b.node, b.state, before)
 }
 
 func TestAnInterfaceThatIsMadeAgainIsNamedUntilTheNextPrologAttachesThePrograms(t *testing.T) {
@@ -361,7 +361,7 @@ func TestAnInterfaceThatIsMadeAgainIsNamedUntilTheNextPrologAttachesThePrograms(
 	unjudged := func() (all []int) {
 		t.Helper()
 		err := b.node.Do(func() (err error) {
-			all, err = ports.In(lawPins(b.state)).Unjudged()
+			all, err = ports.In(testPins(b.state)).Unjudged()
 			return err
 		})
 		if err != nil {
@@ -390,7 +390,7 @@ func TestAnInterfaceThatIsMadeAgainIsNamedUntilTheNextPrologAttachesThePrograms(
 	if got := unjudged(); len(got) > 0 || !strings.HasPrefix(b.judged(), "lo mgmt0 stor0 ") {
 		t.Errorf("after the next prolog: %v, %s", got, b.judged())
 	}
-	for _, l := range []lawLease{b.first, b.second} {
+	for _, l := range []testLease{b.first, b.second} {
 		if got := strings.TrimSpace(b.in(l, seenAs("10.9.0.1", patient))); got != "10.9.0.2" {
 			t.Errorf("after the next prolog, job %d calls: %s", l.job, got)
 		}
@@ -404,10 +404,10 @@ func TestAnInterfaceThatIsMadeAgainIsNamedUntilTheNextPrologAttachesThePrograms(
 
 func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {
 	b := wayBed(t)
-	lawRun(t, b.node, b.state, "prolog", never)
-	b.node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", b.state, lawJob, b.state, lawJob))
+	testRun(t, b.node, b.state, "prolog", never)
+	b.node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", b.state, testJob, b.state, testJob))
 	err := b.node.Do(func() error {
-		return lawRemoved(t, lawNode(b.state, never))
+		return testRemoved(t, testNode(b.state, never))
 	})
 	if got := b.judged(); err != nil || got != idle {
 		t.Errorf("err %v; %s", err, got)
@@ -416,9 +416,9 @@ func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {
 
 func TestAnInterfaceThatIsGoneNeedsNothing(t *testing.T) {
 	b := wayBed(t)
-	lawRun(t, b.node, b.state, "prolog", never)
+	testRun(t, b.node, b.state, "prolog", never)
 	b.node.IP("link del stor0")
-	lawRun(t, b.node, b.state, "epilog", never)
+	testRun(t, b.node, b.state, "epilog", never)
 	now, err := table.Folder(b.state).Read()
 	if err != nil || len(now.Hooked) > 0 {
 		t.Errorf("judged %v, %v", now.Hooked, err)
@@ -427,7 +427,7 @@ func TestAnInterfaceThatIsGoneNeedsNothing(t *testing.T) {
 
 func TestAJobWithoutAWayOutHasALeaseNevertheless(t *testing.T) {
 	netnstest.Slow(t)
-	t.Setenv("GRESNET_LAW_NOTICES", "1")
+	t.Setenv("GRESNET_BED_NOTICES", "1")
 	for _, c := range []struct{ name, node, within, notice string }{
 		{"no network", "ip link set mgmt0 down; ip link set stor0 down", "", "no way out: uplink: the node has no way out that its jobs could take"},
 		{"a sysctl that nobody can write", "", "cd /proc/sys/net/ipv4/conf/mgmt0; mount --bind . . ; mount -o bind,remount,ro .", "no way out: open /proc/sys/net/ipv4/conf/mgmt0/accept_local: read-only file system"},
@@ -435,15 +435,15 @@ func TestAJobWithoutAWayOutHasALeaseNevertheless(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := wayBed(t)
 			b.node.Run(":; " + c.node)
-			before := lawPicture(b.node)
+			before := testPicture(b.node)
 			both := whole.command(b.node, b.state, "prolog", never)
 			script := fmt.Sprintf(`(%s); "$@"; cd %s; test -e jobs/%d/env; ! nsenter --net=jobs/%d/netns ip link show dev uplink0 2>/dev/null
-test -z "$(ls uplinks hooked | grep -v :)"; GRESNET_LAW=epilog "$@"`, cmp.Or(c.within, ":"), b.state, lawJob, lawJob)
+test -z "$(ls uplinks hooked | grep -v :)"; GRESNET_BED=epilog "$@"`, cmp.Or(c.within, ":"), b.state, testJob, testJob)
 			both.Args = slices.Insert(both.Args, 2, "unshare", "-m", "sh", "-ec", script, "sh")
 			if out, err := both.CombinedOutput(); err != nil || !strings.Contains(string(out), c.notice) {
 				t.Errorf("prolog and epilog: %v: %s", err, out)
 			}
-			lawSame(t, b.node, b.state, before)
+			testSame(t, b.node, b.state, before)
 		})
 	}
 }

@@ -97,7 +97,7 @@ func TestEachMutationAndEachConfigurationHasARowInTheReadme(t *testing.T) {
 }
 
 // The smallest configuration and one mutation: `make model` runs all.
-func TestSpinFindsNoFaultAndOneWithoutALaw(t *testing.T) {
+func TestSpinFindsNoFaultAndOneWithoutAnInvariant(t *testing.T) {
 	if out, err := exec.Command("../need", "spin", "gcc", "libc6-dev").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -44,6 +44,6 @@ var runs = []run{
 }
 
 // without returns a model without an invariant.
-func without(model, law string, defines ...string) run {
-	return run{name: law, model: model, defines: append(defines, "WITHOUT_"+law), mutation: true}
+func without(model, invariant string, defines ...string) run {
+	return run{name: invariant, model: model, defines: append(defines, "WITHOUT_"+invariant), mutation: true}
 }

@@ -31,8 +31,8 @@ func (j job) count() (n int) {
 	return n
 }
 
-// laws counts the tests of the invariants.
-func (j job) laws() int { return len(j.tests["law"]) }
+// invariants counts the tests of the invariants.
+func (j job) invariants() int { return len(j.tests["invariant"]) }
 
 // emulators are the programs that run guests of other architectures. A run does not install them.
 var emulators = map[string]string{"arm64": "qemu-system-aarch64"}
@@ -78,7 +78,7 @@ func (r *run) plan(tests []vm.Test) (plan []job) {
 		}
 	}
 	slices.SortStableFunc(plan, func(a, b job) int {
-		return cmp.Or(b.laws()-a.laws(), b.count()-a.count())
+		return cmp.Or(b.invariants()-a.invariants(), b.count()-a.count())
 	})
 	return plan
 }

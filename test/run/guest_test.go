@@ -15,14 +15,14 @@ import (
 
 func TestAVMThatWouldBeginTooLateIsSkippedWithAReasonAndIsNoFailure(t *testing.T) {
 	r := &run{ctx: context.Background(), out: io.Discard, start: time.Now().Add(-time.Hour), enough: 40 * time.Minute, jobs: 1, skipped: map[string]int{}}
-	r.guests([]job{{folders: []string{"law"}, tests: map[string][]string{"law": {"TestA", "TestB"}}}, {folders: []string{"lease"}, tests: map[string][]string{"lease": {"TestC"}}}})
+	r.guests([]job{{folders: []string{"invariant"}, tests: map[string][]string{"invariant": {"TestA", "TestB"}}}, {folders: []string{"lease"}, tests: map[string][]string{"lease": {"TestC"}}}})
 	if r.skipped["no VM begins after 40m0s"] != 3 || len(r.skipped) != 1 || len(r.failed) != 0 || r.passed != 0 {
 		t.Errorf("skipped are %v, failed %s, passed %d", r.skipped, names(r), r.passed)
 	}
 }
 
 func TestAGuestOfAnotherArchitectureIsSkippedWithAReasonWhereNoEmulatorIsInstalled(t *testing.T) {
-	tests := []vm.Test{{Shard: "law", Name: "TestA", Class: vm.Both | vm.Smoke}, {Shard: "lease", Name: "TestB", Class: vm.Both | vm.Short}}
+	tests := []vm.Test{{Shard: "invariant", Name: "TestA", Class: vm.Both | vm.Smoke}, {Shard: "lease", Name: "TestB", Class: vm.Both | vm.Short}}
 	folder := t.TempDir()
 	t.Setenv("PATH", folder)
 	count := func() (n int, r *run) {
@@ -45,17 +45,17 @@ func TestAGuestOfAnotherArchitectureIsSkippedWithAReasonWhereNoEmulatorIsInstall
 	}
 }
 
-func TestTheLawsRunFirstAndThenWhatHasTheMostTests(t *testing.T) {
+func TestTheInvariantsRunFirstAndThenWhatHasTheMostTests(t *testing.T) {
 	tests := []vm.Test{
 		{Shard: "access", Name: "TestA", Class: vm.Both | vm.Short},
 		{Shard: "lease", Name: "TestB", Class: vm.Both | vm.Short}, {Shard: "lease", Name: "TestC", Class: vm.Both | vm.Short},
-		{Shard: "law", Name: "TestD", Class: vm.Both | vm.Short},
+		{Shard: "invariant", Name: "TestD", Class: vm.Both | vm.Short},
 	}
 	var order []string
 	for _, j := range (&run{out: io.Discard, what: "rest", skipped: map[string]int{}}).plan(tests) {
 		order = append(order, j.folders[0])
 	}
-	if want := []string{"law", "law", "lease", "lease", "access", "access"}; !slices.Equal(order, want) {
+	if want := []string{"invariant", "invariant", "lease", "lease", "access", "access"}; !slices.Equal(order, want) {
 		t.Errorf("the order is %s, wanted %s: each in two modes", order, want)
 	}
 }

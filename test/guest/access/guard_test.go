@@ -199,7 +199,7 @@ unshare -Ur nsenter -t $PID -n bash -c 'open nsenter.userns /proc/$PID/fd/3' 2>/
 // bpfCalls returns how often a program calls bpf(2).
 func bpfCalls(t *testing.T, program string) int {
 	t.Helper()
-	if out, code := vm.Traced(t, program, vm.LawJob, ""); code != 0 {
+	if out, code := vm.Traced(t, program, vm.InvariantJob, ""); code != 0 {
 		t.Fatalf("%s: exit %d: %s", program, code, out)
 	}
 	log, err := os.ReadFile(vm.TraceFile)
@@ -223,20 +223,20 @@ func TestAGuardThatIsHalfMadeOrHalfGoneIsUndoneInSharedMode(t *testing.T) {
 	before := vm.Picture(t)
 	for _, program := range []string{"prolog", "epilog"} {
 		if program == "epilog" {
-			vm.Must(t, "prolog", vm.LawJob)
+			vm.Must(t, "prolog", vm.InvariantJob)
 		}
 		calls := bpfCalls(t, program)
-		vm.Must(t, "epilog", vm.LawJob)
+		vm.Must(t, "epilog", vm.InvariantJob)
 		tries, kills := 0, 0
 		for n := 1; n <= calls; n += vm.Rounds(5, 1) {
 			tries++
 			if program == "epilog" {
-				vm.Must(t, "prolog", vm.LawJob)
+				vm.Must(t, "prolog", vm.InvariantJob)
 			}
-			if _, code := vm.Traced(t, program, vm.LawJob, fmt.Sprintf("-e inject=bpf:signal=KILL:when=%d", n)); code == killedBy9 {
+			if _, code := vm.Traced(t, program, vm.InvariantJob, fmt.Sprintf("-e inject=bpf:signal=KILL:when=%d", n)); code == killedBy9 {
 				kills++
 			}
-			vm.Must(t, "epilog", vm.LawJob)
+			vm.Must(t, "epilog", vm.InvariantJob)
 			vm.Eventually(t, "the guard is gone", func() bool { return cgrouptest.DevicePrograms(t, "/sys/fs/cgroup") == 0 })
 			if vm.Same(t, before); t.Failed() {
 				t.Fatalf("after kill -9 of the %s at call %d of bpf(2)", program, n)
@@ -258,15 +258,15 @@ func TestANodeThatCannotGuardDoesWhatTheSiteWantsInSharedMode(t *testing.T) {
 	vm.Run(t, "umount /sys/fs/bpf")
 	t.Cleanup(func() { vm.Run(t, "mountpoint -q /sys/fs/bpf || mount -t bpf -o mode=700 bpf /sys/fs/bpf") })
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.LawJob)
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Same(t, before)
 	out, _ := vm.Try(vm.Repo() + "/bin/gresnet check")
 	if !strings.Contains(out, "warning  guard: jobs of one user can open each other's HCAs: /sys/fs/bpf is no BPF file system; mount -t bpf") {
 		t.Errorf("check: %s", out)
 	}
 	vm.WriteConfig(t, text+"\n[access]\nguard = \"required\"\n")
-	said, code := vm.ByHand(t, "prolog", vm.LawJob)
+	said, code := vm.ByHand(t, "prolog", vm.InvariantJob)
 	if code != 1 || !strings.Contains(said, "/sys/fs/bpf is no BPF file system") || !strings.Contains(said, "hint: mount -t bpf") {
 		t.Errorf("exit %d: %s", code, said)
 	}

@@ -25,15 +25,15 @@ func TestWhatIsSetOfDataCenterBridgingIsTheJobsAndComesHome(t *testing.T) {
 		}
 	}
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
 	if inJob := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900030/netns "+look+link); inJob != has {
 		t.Errorf("in the job it has\n%s\nand had\n%s", inJob, has)
 	}
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Same(t, before)
 
-	vm.Must(t, "prolog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
 	vm.Run(t, "nsenter --net=/run/gresnet/jobs/900030/netns dcb app replace dev "+link+" dscp-prio 26:6")
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Same(t, before)
 }

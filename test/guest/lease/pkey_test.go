@@ -15,7 +15,7 @@ func TestAPKeyChildThatCouldNotBeMadeAgainAsItIsIsRefused(t *testing.T) {
 	vm.Run(t, each+"ip link add link $i name $i.8001 type ipoib pkey 0x8001; ip link set $i.8001 up; tc qdisc add dev $i.8001 clsact; done")
 	t.Cleanup(func() { vm.Run(t, each+"ip link del $i.8001; done") })
 	before := vm.Picture(t)
-	out, code := vm.ByHand(t, "prolog", vm.LawJob)
+	out, code := vm.ByHand(t, "prolog", vm.InvariantJob)
 	if vm.IsExclusive(t) {
 		if code != 1 || !strings.Contains(out, ".8001 has queueing discipline clsact, which gresnet cannot restore") {
 			t.Errorf("prolog: exit %d: %s", code, out)
@@ -24,7 +24,7 @@ func TestAPKeyChildThatCouldNotBeMadeAgainAsItIsIsRefused(t *testing.T) {
 		if code != 0 {
 			t.Errorf("prolog: exit %d: %s", code, out)
 		}
-		vm.Must(t, "epilog", vm.LawJob)
+		vm.Must(t, "epilog", vm.InvariantJob)
 	}
 	vm.Same(t, before)
 	vm.Run(t, each+"tc qdisc show dev $i.8001 | grep -q clsact; done")

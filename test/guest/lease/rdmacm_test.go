@@ -43,14 +43,14 @@ func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
 	}
 	before := vm.Picture(t)
 	for _, made := range []bool{false, true} {
-		vm.Must(t, "prolog", vm.LawJob)
+		vm.Must(t, "prolog", vm.InvariantJob)
 		if inJob := get(); inJob != has {
 			t.Errorf("in the job they have\n%s\nand had\n%s", inJob, has)
 		}
 		if made { // what somebody changes meanwhile
 			set(both[1], "RoCE v2", 7)
 		}
-		vm.Must(t, "epilog", vm.LawJob)
+		vm.Must(t, "epilog", vm.InvariantJob)
 		if now := get(); now != has && (vm.Mode(t) == "exclusive" || !made) {
 			t.Errorf("at home they have\n%s\nand had\n%s", now, has)
 		}
@@ -62,11 +62,11 @@ func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
 
 	// Who is killed leaves no folder.
 	if vm.Mode(t) == "exclusive" {
-		out, _ := vm.Traced(t, "prolog", vm.LawJob, "-P "+folder+both[1]+" -e inject=unlinkat:signal=KILL:when=1")
+		out, _ := vm.Traced(t, "prolog", vm.InvariantJob, "-P "+folder+both[1]+" -e inject=unlinkat:signal=KILL:when=1")
 		if left := vm.Run(t, "ls "+folder); left != both[1]+"\n" {
 			t.Errorf("the killed prolog left %q, wanted the folder of %s: %s", left, both[1], out)
 		}
-		vm.Must(t, "epilog", vm.LawJob)
+		vm.Must(t, "epilog", vm.InvariantJob)
 		vm.Same(t, before)
 	}
 
@@ -76,7 +76,7 @@ func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
 	set2 := folder + both[1] + "/ports/1/default_roce_tos"
 	vm.Run(t, "echo 99 >"+set2)
 	before = vm.Picture(t)
-	vm.Must(t, "prolog", vm.LawJob)
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Same(t, before)
 }

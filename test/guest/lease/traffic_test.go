@@ -7,7 +7,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// theirs returns the interfaces of the HCAs that vm.LawJob has, InfiniBand and RoCE.
+// theirs returns the interfaces of the HCAs that vm.InvariantJob has, InfiniBand and RoCE.
 func theirs(t *testing.T) (ib, roce string) {
 	t.Helper()
 	vm.AnHCAOfEachKind(t)
@@ -19,15 +19,15 @@ func theirs(t *testing.T) (ib, roce string) {
 func thereAndBack(t *testing.T, inJob func()) {
 	t.Helper()
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
 	if inJob != nil {
 		inJob()
 	}
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Same(t, before)
 }
 
-const inLawJob = "nsenter --net=/run/gresnet/jobs/900030/netns "
+const inInvariantJob = "nsenter --net=/run/gresnet/jobs/900030/netns "
 
 // The modules of this are for nodes that need them, so the unit tests' kernel lacks some.
 func TestTrafficControlAndMPLSThatCannotComeHomeAreRefused(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTrafficControlAndMPLSThatCannotComeHomeAreRefused(t *testing.T) {
 			vm.Run(t, fill(c.give))
 			t.Cleanup(func() { vm.Run(t, fill(c.take)) })
 			before := vm.Picture(t)
-			out, code := vm.ByHand(t, "prolog", vm.LawJob)
+			out, code := vm.ByHand(t, "prolog", vm.InvariantJob)
 			if code == 0 || !strings.Contains(out, fill(c.want)) {
 				t.Errorf("prolog: exit %d: %s", code, out)
 			}
@@ -59,15 +59,15 @@ func TestTrafficControlAndMPLSThatCannotComeHomeAreRefused(t *testing.T) {
 	// What the kernel chose for the queues comes back.
 	vm.Run(t, fill("tc qdisc replace dev ROCE root handle a: mq"))
 	t.Cleanup(func() { vm.Run(t, fill("tc qdisc del dev ROCE root")) })
-	thereAndBack(t, func() { vm.Run(t, fill(inLawJob+"tc qdisc replace dev ROCE root pfifo")) })
+	thereAndBack(t, func() { vm.Run(t, fill(inInvariantJob+"tc qdisc replace dev ROCE root pfifo")) })
 }
 
 func TestAnInterfaceThatNftablesNamesIsRefused(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.Run(t, "modprobe -r nf_flow_table nf_tables 2>/dev/null || true")
 	ib, roce := theirs(t)
-	vm.Must(t, "prolog", vm.LawJob)
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	if loaded := vm.Run(t, "ls /sys/module | grep -x nf_tables || true"); loaded != "" {
 		t.Error("the question loaded nftables")
 	}
@@ -85,7 +85,7 @@ func TestAnInterfaceThatNftablesNamesIsRefused(t *testing.T) {
 			if !strings.Contains(before, "nft ") {
 				t.Error("the picture has no nftables")
 			}
-			out, code := vm.ByHand(t, "prolog", vm.LawJob)
+			out, code := vm.ByHand(t, "prolog", vm.InvariantJob)
 			if code == 0 || !strings.Contains(out, fill(c.want)) {
 				t.Errorf("prolog: exit %d: %s", code, out)
 			}
@@ -95,6 +95,6 @@ func TestAnInterfaceThatNftablesNamesIsRefused(t *testing.T) {
 	// Chains of others, and those that name interfaces in rules alone, are nobody's affair.
 	vm.Run(t, fill("nft -f - <<T\ntable netdev guard {\nchain in {\ntype filter hook ingress device eth0 priority 0;\n}\n}\ntable inet rules {\nchain in {\ntype filter hook input priority 0;\niifname ROCE accept\niif IB accept\n}\n}\nT"))
 	t.Cleanup(func() { vm.Run(t, "nft delete table netdev guard; nft delete table inet rules") })
-	vm.Must(t, "prolog", vm.LawJob)
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 }

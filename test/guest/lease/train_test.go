@@ -31,11 +31,11 @@ func TestLinksThatTrainAreTheJobsAndComeHomeAsTheyWere(t *testing.T) {
 	withRoCE(t)
 	before := vm.Picture(t)
 	training(t, 2500)
-	vm.Must(t, "prolog", vm.LawJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
 	if out := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900030/netns ip -o link show up | grep -c 'roce.*LOWER_UP'"); strings.TrimSpace(out) != "2" {
 		t.Errorf("of two interfaces that many have their carrier: %s", out)
 	}
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Same(t, before)
 }
 
@@ -44,12 +44,12 @@ func TestALinkThatDoesNotComeUpInTheJobIsNamed(t *testing.T) {
 	hca, name := withRoCE(t)
 	before := vm.Picture(t)
 	training(t, 3600000)
-	out, code := vm.ByHand(t, "prolog", vm.LawJob)
+	out, code := vm.ByHand(t, "prolog", vm.InvariantJob)
 	if want := "warning: " + name + " (port 1 of " + hca + ") has no carrier in the job"; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 	}
 	training(t, 0)
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
 	vm.Eventually(t, "the kernel says that the link is up, which it does once a second", func() bool {
 		out, err := vm.Try("ip link show up | grep -c 'roce.*NO-CARRIER'")
 		return err != nil && strings.TrimSpace(out) == "0"

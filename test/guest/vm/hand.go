@@ -147,7 +147,7 @@ func NoDeadline(t *testing.T) {
 	Run(t, `cd /etc/gresnet; grep -q '^\[deadline\]' gresnet.toml || printf '\n[deadline]\nprolog = "1h"\nepilog = "1h"\n' >>gresnet.toml`)
 }
 
-const LawJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"
+const InvariantJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"
 
 // IsRefused holds the prolog of a job to a refusal that says why, and ends the job.
 func IsRefused(t *testing.T, id int, job, why string) {

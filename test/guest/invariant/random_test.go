@@ -1,4 +1,4 @@
-package law
+package invariant
 
 import (
 	"bytes"

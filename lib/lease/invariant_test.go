@@ -40,14 +40,14 @@ import (
 	"gresnet/test/seed"
 )
 
-const lawJob = 4711
+const testJob = 4711
 
 // TestMain lets the test binary stand in for a prolog and an epilog that are
 // killed: on this machine's kernel, without RDMA, of which a lease is then only
 // the parts that have to do with a network interface.
 func TestMain(m *testing.M) {
-	if program := os.Getenv("GRESNET_LAW"); program != "" {
-		if err := lawChild(program); err != nil {
+	if program := os.Getenv("GRESNET_BED"); program != "" {
+		if err := testChild(program); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -56,54 +56,54 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lawPins returns the folder of a node's pins. Such names have no dots.
-func lawPins(state string) string {
-	return filepath.Join(os.Getenv("GRESNET_LAW_PINS"), strings.NewReplacer("/", "-", ".", "-").Replace(state))
+// testPins returns the folder of a node's pins. Such names have no dots.
+func testPins(state string) string {
+	return filepath.Join(os.Getenv("GRESNET_BED_PINS"), strings.NewReplacer("/", "-", ".", "-").Replace(state))
 }
 
-// lawNode is a node whose clock kills the process when it is looked at for the
+// testNode is a node whose clock kills the process when it is looked at for the
 // n-th time: that is before and after each step. Nobody holds the node lock then.
-func lawNode(folder string, n int) *Host {
+func testNode(folder string, n int) *Host {
 	seen := 0
 	sys := fstest.MapFS{}
-	if os.Getenv("GRESNET_LAW_LOST") != "" {
+	if os.Getenv("GRESNET_BED_LOST") != "" {
 		sys["class/infiniband_verbs"] = &fstest.MapFile{Mode: fs.ModeDir} // no driver has anything
 	}
-	law := On(&host.Host{
-		State: state.Dir(folder), Sys: sys, Guard: bpf.Guard{Pins: lawPins(folder)},
+	local := On(&host.Host{
+		State: state.Dir(folder), Sys: sys, Guard: bpf.Guard{Pins: testPins(folder)},
 		Log: func(e event.Event) {
 			if e.Warning != "" {
 				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
 			}
-			if e.Notice != "" && os.Getenv("GRESNET_LAW_NOTICES") != "" {
+			if e.Notice != "" && os.Getenv("GRESNET_BED_NOTICES") != "" {
 				fmt.Fprintln(os.Stderr, e.Notice)
 			}
 		},
-		Config: config.Config{Deadline: config.Default().Deadline, Uplink: lawUplink(), Overlay: lawOverlay(), Hooks: lawHooks()},
+		Config: config.Config{Deadline: config.Default().Deadline, Uplink: testUplink(), Overlay: testOverlay(), Hooks: testHooks()},
 		Now: func() time.Time {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
-			if os.Getenv("GRESNET_LAW_AT") == strconv.Itoa(seen) {
+			if os.Getenv("GRESNET_BED_AT") == strconv.Itoa(seen) {
 				if err := befall(); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
 				}
 			}
-			if os.Getenv("GRESNET_LAW_MANY") == "" && nodeLocked(folder) {
+			if os.Getenv("GRESNET_BED_MANY") == "" && nodeLocked(folder) {
 				fmt.Fprintln(os.Stderr, "the node lock is held for more than a claim")
 				os.Exit(1)
 			}
 			return time.Now()
 		},
 	})
-	law.Undo = time.Minute
-	return law
+	local.Undo = time.Minute
+	return local
 }
 
 // befall has befall the node what the test wants.
 func befall() error {
-	then := os.Getenv("GRESNET_LAW_THEN")
+	then := os.Getenv("GRESNET_BED_THEN")
 	if then == "" {
 		return nil
 	}
@@ -125,17 +125,17 @@ func nodeLocked(state string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-func lawChild(program string) error {
-	n, err := strconv.Atoi(os.Getenv("GRESNET_LAW_KILL"))
+func testChild(program string) error {
+	n, err := strconv.Atoi(os.Getenv("GRESNET_BED_KILL"))
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GRESNET_LAW_FAKE") != "" {
-		addLawFake()
+	if os.Getenv("GRESNET_BED_FAKE") != "" {
+		addTestFake()
 	}
-	law := lawNode(os.Getenv("GRESNET_LAW_STATE"), n)
+	local := testNode(os.Getenv("GRESNET_BED_STATE"), n)
 	ctx := context.Background()
-	if text := os.Getenv("GRESNET_LAW_DEADLINE"); text != "" {
+	if text := os.Getenv("GRESNET_BED_DEADLINE"); text != "" {
 		deadline, err := time.ParseDuration(text)
 		if err != nil {
 			return err
@@ -144,49 +144,49 @@ func lawChild(program string) error {
 		ctx, cancel = context.WithTimeout(ctx, deadline)
 		defer cancel()
 	}
-	var l lawLease
-	if _, err := fmt.Sscan(os.Getenv("GRESNET_LAW_LEASE"), &l.job, &l.hcas); err != nil {
+	var l testLease
+	if _, err := fmt.Sscan(os.Getenv("GRESNET_BED_LEASE"), &l.job, &l.hcas); err != nil {
 		return err
 	}
 	switch program {
 	case "epilog":
-		return law.Restore(ctx, l.job, nil)
+		return local.Restore(ctx, l.job, nil)
 	case "cleanup":
-		return law.Cleanup(ctx, Cleanup{})
+		return local.Cleanup(ctx, Cleanup{})
 	case "boot":
-		return law.Cleanup(ctx, Cleanup{Boot: true})
+		return local.Cleanup(ctx, Cleanup{Boot: true})
 	}
-	if err := law.State.Make(); err != nil {
+	if err := local.State.Make(); err != nil {
 		return err
 	}
-	return underLock(ctx, law.Host, l.job, func() error { return lawTake(ctx, law, l) })
+	return underLock(ctx, local.Host, l.job, func() error { return testTake(ctx, local, l) })
 }
 
-// lawLease is a job's, of the HCAs whose interfaces' names begin with a word.
-type lawLease struct {
+// testLease is a job's, of the HCAs whose interfaces' names begin with a word.
+type testLease struct {
 	job  uint32
 	hcas string
 }
 
 // whole is a lease of all that the node has.
-var whole = lawLease{lawJob, "hca"}
+var whole = testLease{testJob, "hca"}
 
-// lawUID returns the user of a job, whom a test says in the environment.
-func lawUID(job uint32) uint32 {
-	uid, err := strconv.ParseUint(os.Getenv(fmt.Sprintf("GRESNET_LAW_UID_%d", job)), 10, 32)
+// testUID returns the user of a job, whom a test says in the environment.
+func testUID(job uint32) uint32 {
+	uid, err := strconv.ParseUint(os.Getenv(fmt.Sprintf("GRESNET_BED_UID_%d", job)), 10, 32)
 	if err != nil {
 		return 1000
 	}
 	return uint32(uid)
 }
 
-// lawTake is what take does, less what needs an RDMA device.
-func lawTake(ctx context.Context, n *Host, lease lawLease) error {
-	j := job.Job{ID: lease.job, UID: lawUID(lease.job), GID: 1000, Node: cmp.Or(os.Getenv("GRESNET_LAW_NODE"), "node1"), Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
-	if text := os.Getenv("GRESNET_LAW_OTHERS"); text != "" {
-		j.Leader, j.Others = lawLeader, []string{text}
+// testTake is what take does, less what needs an RDMA device.
+func testTake(ctx context.Context, n *Host, lease testLease) error {
+	j := job.Job{ID: lease.job, UID: testUID(lease.job), GID: 1000, Node: cmp.Or(os.Getenv("GRESNET_BED_NODE"), "node1"), Nodes: os.Getenv("GRESNET_BED_NODES"), Conf: os.Getenv("GRESNET_BED_CONF")}
+	if text := os.Getenv("GRESNET_BED_OTHERS"); text != "" {
+		j.Leader, j.Others = testLeader, []string{text}
 	}
-	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
+	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_BED_EXCLUSIVE_%d", j.ID))
 	l, err := create(ctx, n.Host, j)
 	if err != nil {
 		return err
@@ -214,11 +214,11 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err := l.World.OnHost(func(v *scan.View) error { return look.Apart(v, []step.HCA{{Interfaces: all}}) }); err != nil {
 		return err
 	}
-	slot, err := lawSlot(l, j.ID)
+	slot, err := testSlot(l, j.ID)
 	if err != nil {
 		return err
 	}
-	fakes, first, err := lawKind(l, j)
+	fakes, first, err := testKind(l, j)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		}
 		now.Claims = append(now.Claims, fakes...)
 		if fakes != nil {
-			now.HCAs = []node.HCA{lawFake}
+			now.HCAs = []node.HCA{testFake}
 		}
 		if err := taken.claimUplink(now); err != nil {
 			return err
@@ -282,7 +282,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		steps = append(steps, slot)
 	}
 	// Without another moment, that is when the settings were read.
-	if os.Getenv("GRESNET_LAW_AT") == "" {
+	if os.Getenv("GRESNET_BED_AT") == "" {
 		if err := befall(); err != nil {
 			return err
 		}
@@ -302,13 +302,13 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}.Write()
 }
 
-// lawRises is a shell command that succeeds while the kernel has yet to come to an interface that was brought up, in
+// testRises is a shell command that succeeds while the kernel has yet to come to an interface that was brought up, in
 // a work queue (link_watch.c).
-const lawRises = "ip -br link show up | grep -v '^lo ' | grep -qv ' UP '"
+const testRises = "ip -br link show up | grep -v '^lo ' | grep -qv ' UP '"
 
-// lawBed is a node in a network namespace, with two interfaces that have much to lose,
+// testBed is a node in a network namespace, with two interfaces that have much to lose,
 // some of it together.
-func lawBed(t testing.TB) (node *netnstest.NS, state string) {
+func testBed(t testing.TB) (node *netnstest.NS, state string) {
 	node, state = apartBed(t)
 	node.Run(`ip route add 172.17.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev hca1; ip -6 route add fd17::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.1.0.1 dev hca1; ip nexthop add id 9 group 7/8; ip route add 172.18.0.0/16 nhid 9
@@ -316,7 +316,7 @@ ip route add 172.19.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 172.
 	return node, state
 }
 
-// apartBed is lawBed without what the two have together: each may have a job of its own.
+// apartBed is testBed without what the two have together: each may have a job of its own.
 func apartBed(t testing.TB) (node *netnstest.NS, state string) {
 	node = netnstest.New(t)
 	node.Run(`sysctl -qw net.ipv6.conf.default.accept_dad=0; ip link add hca0 type veth peer name far; ip link set far up
@@ -329,11 +329,11 @@ ip route add 172.16.0.0/16 via 10.0.0.1 dev hca0 metric 77; ip route add default
 ip rule add from 10.0.0.2 table 100 pref 100; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent
 ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0; ip addr add 239.1.1.2/32 dev mv0 autojoin; ip -6 addr add ff05::78/64 dev mv0 nodad autojoin
 ip link add hca1 type veth peer name farther; ip link set farther up; ip link set hca1 up; ip addr add 10.1.0.2/24 dev hca1; ip -6 addr add fd01::2/64 dev hca1 nodad
-while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd01::2 || ` + lawRises + `; do sleep 0.02; done`)
+while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd01::2 || ` + testRises + `; do sleep 0.02; done`)
 	return node, t.TempDir()
 }
 
-func lawPicture(node *netnstest.NS) string {
+func testPicture(node *netnstest.NS) string {
 	return strings.Join(firewall(node), "\n") + "\n" + node.Run(`grep -s . /proc/sys/net/ipv4/conf/*/forwarding /proc/sys/net/ipv4/conf/*/accept_local; for i in $(ls /sys/class/net); do tc qdisc show dev $i clsact; for h in ingress egress; do tc filter show dev $i $h; done; done 2>/dev/null; ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent; ip nexthop; ip maddr show | sort
 grep -rs . /proc/sys/net/ipv4/conf/hca0 /proc/sys/net/ipv6/conf/hca0 | sort || [ $? = 2 ]`)
 }
@@ -368,13 +368,13 @@ func firewall(node *netnstest.NS) (all []string) {
 	return all
 }
 
-// lawRun runs a program in the node's namespace and tells whether it was killed.
-func lawRun(t testing.TB, node *netnstest.NS, state, program string, kill int) (killed bool) {
+// testRun runs a program in the node's namespace and tells whether it was killed.
+func testRun(t testing.TB, node *netnstest.NS, state, program string, kill int) (killed bool) {
 	t.Helper()
 	return whole.run(t, node, state, program, kill)
 }
 
-func (l lawLease) run(t testing.TB, node *netnstest.NS, state, program string, kill int) (killed bool) {
+func (l testLease) run(t testing.TB, node *netnstest.NS, state, program string, kill int) (killed bool) {
 	t.Helper()
 	out, err := l.command(node, state, program, kill).CombinedOutput()
 	var exit *exec.ExitError
@@ -388,7 +388,7 @@ func (l lawLease) run(t testing.TB, node *netnstest.NS, state, program string, k
 }
 
 // says runs a program and returns its warnings.
-func (l lawLease) says(t *testing.T, node *netnstest.NS, state, program string) string {
+func (l testLease) says(t *testing.T, node *netnstest.NS, state, program string) string {
 	t.Helper()
 	out, err := l.command(node, state, program, never).CombinedOutput()
 	if err != nil {
@@ -397,10 +397,10 @@ func (l lawLease) says(t *testing.T, node *netnstest.NS, state, program string) 
 	return string(out)
 }
 
-func (l lawLease) command(node *netnstest.NS, state, program string, kill int) *exec.Cmd {
+func (l testLease) command(node *netnstest.NS, state, program string, kill int) *exec.Cmd {
 	cmd := exec.Command("nsenter", "--net="+node.Path, os.Args[0])
-	cmd.Env = append(os.Environ(), "GRESNET_LAW="+program, "GRESNET_LAW_STATE="+state,
-		fmt.Sprintf("GRESNET_LAW_LEASE=%d %s", l.job, l.hcas), fmt.Sprintf("GRESNET_LAW_KILL=%d", kill))
+	cmd.Env = append(os.Environ(), "GRESNET_BED="+program, "GRESNET_BED_STATE="+state,
+		fmt.Sprintf("GRESNET_BED_LEASE=%d %s", l.job, l.hcas), fmt.Sprintf("GRESNET_BED_KILL=%d", kill))
 	return cmd
 }
 
@@ -409,14 +409,14 @@ const never = 0
 // noCarrier is what ip says of an interface's carrier, and of its routes for want of one.
 var noCarrier = regexp.MustCompile(`NO-CARRIER,|,LOWER_UP|,M-DOWN| linkdown| state [A-Z]+`)
 
-func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
+func testSame(t *testing.T, node *netnstest.NS, state, before string) {
 	t.Helper()
-	after := lawPicture(node)
+	after := testPicture(node)
 	// An interface learns of its parent's and of its peer's carrier in a work queue
 	// (link_watch.c), which has its time on a slow machine.
 	for end := time.Now().Add(await.Most(t)); time.Now().Before(end) && after != before && noCarrier.ReplaceAllString(after, "") == noCarrier.ReplaceAllString(before, ""); {
 		time.Sleep(100 * time.Millisecond)
-		after = lawPicture(node)
+		after = testPicture(node)
 	}
 	if diff := netnstest.Diff(before, after); diff != "" {
 		t.Fatalf("the node is not as it was, before (-) and after (+):\n%s", diff)
@@ -458,7 +458,7 @@ func killEach(t *testing.T, program string, least int, kill func(look int) (kill
 
 // killAnywhere kills a prolog and then an epilog before and after its steps. Each time the next epilog
 // finishes, and same looks at the node. Each program has that many steps at least.
-func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, least int, same func()) {
+func (l testLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, least int, same func()) {
 	t.Helper()
 	for _, program := range []string{"prolog", "epilog"} {
 		killEach(t, "the "+program, least, func(look int) bool {
@@ -475,15 +475,15 @@ func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, l
 
 func TestALeaseThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T) {
 	netnstest.Slow(t)
-	node, state := lawBed(t)
-	before := lawPicture(node)
-	whole.killAnywhere(t, node, state, 7, func() { lawSame(t, node, state, before) })
+	node, state := testBed(t)
+	before := testPicture(node)
+	whole.killAnywhere(t, node, state, 7, func() { testSame(t, node, state, before) })
 }
 
 func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) {
-	node, state := lawBed(t)
-	before := lawPicture(node)
-	lawRun(t, node, state, "prolog", never)
+	node, state := testBed(t)
+	before := testPicture(node)
+	testRun(t, node, state, "prolog", never)
 	node.Run("ip link add rail0 type veth peer name rail0far")
 	for range 2 {
 		out, err := whole.command(node, state, "epilog", never).CombinedOutput()
@@ -493,8 +493,8 @@ func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) 
 		node.Run("ip -4 addr show dev hca0 up | grep -qF 10.0.0.9/24; ip route show 172.16.0.0/16 | grep -q hca0")
 	}
 	node.Run("ip link del rail0")
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
+	testRun(t, node, state, "epilog", never)
+	testSame(t, node, state, before)
 }
 
 func TestAlternativeNamesThatAJobGaveToOthersOfItsInterfacesComeHome(t *testing.T) {
@@ -506,15 +506,15 @@ func TestAlternativeNamesThatAJobGaveToOthersOfItsInterfacesComeHome(t *testing.
 		"names as alternative ones": "ip link set hca0 down; ip link set hca1 down; ip link set hca1 name x; ip link set hca0 name y; ip link property add dev y altname hca1; ip link property add dev x altname hca0",
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, state := lawBed(t)
+			node, state := testBed(t)
 			node.Run("ip link property add dev hca1 altname rail1")
-			before := lawPicture(node)
-			lawRun(t, node, state, "prolog", never)
+			before := testPicture(node)
+			testRun(t, node, state, "prolog", never)
 			node.Run("nsenter --net=" + state + "/jobs/4711/netns sh -ec '" + renames + "'")
 			if out := whole.says(t, node, state, "epilog"); out != "" {
 				t.Errorf("it says %q", out)
 			}
-			lawSame(t, node, state, before)
+			testSame(t, node, state, before)
 		})
 	}
 }
@@ -536,8 +536,8 @@ func openFile(t *testing.T, path string) fs.FileInfo {
 
 // Whoever waits for a lock waits on a file: were that replaced, two would have the lock.
 func TestTheNodeLockIsOneFileWhateverBecomesOfLeasesAndTheTable(t *testing.T) {
-	node, state := lawBed(t)
-	lawRun(t, node, state, "prolog", never)
+	node, state := testBed(t)
+	testRun(t, node, state, "prolog", never)
 	first := openFile(t, nodeLock(state))
 	for _, r := range []struct {
 		name, program string
@@ -555,7 +555,7 @@ func TestTheNodeLockIsOneFileWhateverBecomesOfLeasesAndTheTable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		lawRun(t, node, state, r.program, r.kill)
+		testRun(t, node, state, r.program, r.kill)
 		now, err := os.Stat(nodeLock(state))
 		if err != nil || !os.SameFile(first, now) {
 			t.Errorf("after %s it is another: %v", r.name, err)
@@ -564,9 +564,9 @@ func TestTheNodeLockIsOneFileWhateverBecomesOfLeasesAndTheTable(t *testing.T) {
 }
 
 func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
-	node, state := lawBed(t)
-	before := lawPicture(node)
-	lawRun(t, node, state, "prolog", never)
+	node, state := testBed(t)
+	before := testPicture(node)
+	testRun(t, node, state, "prolog", never)
 	claims := func(job uint32) error {
 		return table.Folder(state).Update(context.Background(), func(t *table.Table) error {
 			if len(t.Claims) != 2 {
@@ -578,14 +578,14 @@ func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
 			return nil
 		})
 	}
-	if err := claims(lawJob + 1); err != nil {
+	if err := claims(testJob + 1); err != nil {
 		t.Fatal(err)
 	}
-	lawRun(t, node, state, "epilog", never)
-	if diff := netnstest.Diff(before, lawPicture(node)); diff != "" {
+	testRun(t, node, state, "epilog", never)
+	if diff := netnstest.Diff(before, testPicture(node)); diff != "" {
 		t.Errorf("the node is not as it was, before (-) and after (+):\n%s", diff)
 	}
-	if err := claims(lawJob); err != nil {
+	if err := claims(testJob); err != nil {
 		t.Errorf("the other's claim was not left alone: %v", err)
 	}
 }

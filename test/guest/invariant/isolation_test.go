@@ -1,4 +1,4 @@
-package law
+package invariant
 
 import (
 	"testing"
@@ -17,17 +17,17 @@ func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 func killedAnywhere(t *testing.T) {
 	t.Helper()
 	before := vm.Picture(t)
-	for _, m := range vm.Moments(t, "prolog", lawJob) {
-		vm.Must(t, "epilog", vm.LawJob)
+	for _, m := range vm.Moments(t, "prolog", invariantJob) {
+		vm.Must(t, "epilog", vm.InvariantJob)
 		vm.Same(t, before)
-		vm.KillAt(t, "prolog", lawJob, m)
+		vm.KillAt(t, "prolog", invariantJob, m)
 	}
-	vm.Must(t, "epilog", vm.LawJob)
-	vm.Must(t, "prolog", vm.LawJob)
-	for _, m := range vm.Moments(t, "epilog", lawJob) {
-		vm.Must(t, "prolog", vm.LawJob)
-		vm.KillAt(t, "epilog", lawJob, m)
-		vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", vm.InvariantJob)
+	vm.Must(t, "prolog", vm.InvariantJob)
+	for _, m := range vm.Moments(t, "epilog", invariantJob) {
+		vm.Must(t, "prolog", vm.InvariantJob)
+		vm.KillAt(t, "epilog", invariantJob, m)
+		vm.Must(t, "epilog", vm.InvariantJob)
 		vm.Same(t, before)
 	}
 }

@@ -1,4 +1,4 @@
-package law
+package invariant
 
 import (
 	"strings"
@@ -26,8 +26,8 @@ func TestAKillAnywhereTearsNoJobsLineAndCountsNoHCATwice(t *testing.T) {
 	t.Cleanup(func() { vm.Run(t, "rm -r $(dirname "+countedLines+")") })
 	vm.Run(t, `printf '\n[accounting]\nfile = "`+countedLines+`"\n' >>/etc/gresnet/gresnet.toml`)
 	before := vm.Picture(t)
-	prolog := vm.Moments(t, "prolog", lawJob)
-	epilog := vm.Moments(t, "epilog", lawJob)
+	prolog := vm.Moments(t, "prolog", invariantJob)
+	epilog := vm.Moments(t, "epilog", invariantJob)
 	whole := len(taken(t))
 	if whole == 0 {
 		t.Fatal("a job that nobody disturbs has no line")
@@ -51,21 +51,21 @@ func TestAKillAnywhereTearsNoJobsLineAndCountsNoHCATwice(t *testing.T) {
 		}
 	}
 	for _, m := range prolog {
-		vm.KillAt(t, "prolog", lawJob, m)
-		vm.Must(t, "epilog", lawJob)
+		vm.KillAt(t, "prolog", invariantJob, m)
+		vm.Must(t, "epilog", invariantJob)
 		look("prolog", m)
 	}
 	t.Logf("%d kills of the prolog", len(prolog))
 	lost = 0
 	for _, m := range epilog {
-		vm.Must(t, "prolog", lawJob)
-		vm.KillAt(t, "epilog", lawJob, m)
-		vm.Must(t, "epilog", lawJob)
+		vm.Must(t, "prolog", invariantJob)
+		vm.KillAt(t, "epilog", invariantJob, m)
+		vm.Must(t, "epilog", invariantJob)
 		look("epilog", m)
 	}
 	t.Logf("%d kills of the epilog lost the figures of %d of %d HCAs", len(epilog), lost, whole*len(epilog))
-	vm.Must(t, "prolog", lawJob)
-	vm.Must(t, "epilog", lawJob)
+	vm.Must(t, "prolog", invariantJob)
+	vm.Must(t, "epilog", invariantJob)
 	if n := len(taken(t)); n != whole {
 		t.Errorf("after the kills a job's lines have %d HCAs, wanted %d", n, whole)
 	}

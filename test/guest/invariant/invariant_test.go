@@ -1,4 +1,4 @@
-package law
+package invariant
 
 import (
 	"fmt"
@@ -75,10 +75,10 @@ func TestAPrologOfWhichAnyOneActionFailsUndoesItself(t *testing.T) {
 	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	// The first prolog after the boot asks more than later ones.
-	vm.Must(t, "prolog", lawJob)
-	vm.Must(t, "epilog", lawJob)
-	groups := actionsOf(t, "prolog", lawJob)
-	vm.Must(t, "epilog", lawJob)
+	vm.Must(t, "prolog", invariantJob)
+	vm.Must(t, "epilog", invariantJob)
+	groups := actionsOf(t, "prolog", invariantJob)
+	vm.Must(t, "epilog", invariantJob)
 	faults := 0
 	for _, group := range groups {
 		if slices.ContainsFunc(group, func(d vm.Action) bool { return disturbed(t, d, before) }) {
@@ -94,7 +94,7 @@ func TestAPrologOfWhichAnyOneActionFailsUndoesItself(t *testing.T) {
 // disturbed runs a prolog and an epilog, and tells whether an action of the prolog was made to fail.
 func disturbed(t *testing.T, d vm.Action, before string) bool {
 	t.Helper()
-	out, code := vm.Traced(t, "prolog", lawJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.Call, d.N))
+	out, code := vm.Traced(t, "prolog", invariantJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.Call, d.N))
 	log, err := os.ReadFile(vm.TraceFile)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func disturbed(t *testing.T, d vm.Action, before string) bool {
 	case code != 0:
 		t.Errorf("exit %d: %s", code, out)
 	}
-	vm.Must(t, "epilog", lawJob)
+	vm.Must(t, "epilog", invariantJob)
 	if vm.Same(t, before); t.Failed() {
 		t.Fatalf("with a fault at %s:\n%s", d, log)
 	}
@@ -128,7 +128,7 @@ func TestTheProgramsAreSmall(t *testing.T) {
 	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	for _, program := range []string{"prolog", "epilog"} {
-		kilobytes := vm.MaxRSS(t, program, lawJob)
+		kilobytes := vm.MaxRSS(t, program, invariantJob)
 		if kilobytes > 20<<10 {
 			t.Errorf("gresnet-%s took %d KiB of memory at its peak, wanted at most 20 MiB", program, kilobytes)
 		}

@@ -1,4 +1,4 @@
-package law
+package invariant
 
 import (
 	"testing"
@@ -6,18 +6,18 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// lawJob is a job as Slurm has one: it has nodes, and so an overlay.
-const lawJob = vm.LawJob + " SLURM_NODELIST=node1"
+// invariantJob is a job as Slurm has one: it has nodes, and so an overlay.
+const invariantJob = vm.InvariantJob + " SLURM_NODELIST=node1"
 
 func TestAPrologThatIsKilledAnywhereIsUndoneByTheEpilog(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
-	all := vm.Moments(t, "prolog", lawJob)
-	vm.Must(t, "epilog", lawJob)
+	all := vm.Moments(t, "prolog", invariantJob)
+	vm.Must(t, "epilog", invariantJob)
 	for _, m := range all {
-		vm.KillAt(t, "prolog", lawJob, m)
-		vm.Must(t, "epilog", lawJob)
+		vm.KillAt(t, "prolog", invariantJob, m)
+		vm.Must(t, "epilog", invariantJob)
 		if vm.Same(t, before); t.Failed() {
 			t.Fatalf("after kill -9 %s", m)
 		}
@@ -29,12 +29,12 @@ func TestAnEpilogThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", lawJob)
-	all := vm.Moments(t, "epilog", lawJob)
+	vm.Must(t, "prolog", invariantJob)
+	all := vm.Moments(t, "epilog", invariantJob)
 	for _, m := range all {
-		vm.Must(t, "prolog", lawJob)
-		vm.KillAt(t, "epilog", lawJob, m)
-		vm.Must(t, "epilog", lawJob)
+		vm.Must(t, "prolog", invariantJob)
+		vm.KillAt(t, "epilog", invariantJob, m)
+		vm.Must(t, "epilog", invariantJob)
 		if vm.Same(t, before); t.Failed() {
 			t.Fatalf("after kill -9 %s", m)
 		}
