@@ -39,6 +39,9 @@ func (c *Conn) refuse(i link.Described, s Settings) error {
 	if err := c.refuseHooked(s); err != nil {
 		return err
 	}
+	if err := c.refuseRoutes(s); err != nil {
+		return err
+	}
 	if err := tc.RefuseMirrors(c.Route, i.Index, s.Name); err != nil {
 		return err
 	}
@@ -64,6 +67,30 @@ func (s Settings) refuseEncapsulation() error {
 	}
 	return nil
 }
+
+// refuseRoutes refuses routes and next hop objects that the kernel would not take again, such as a route whose gateway is
+// no longer on a link.
+func (c *Conn) refuseRoutes(s Settings) error {
+	const again = "the kernel does not take %s %s of %s again, and gresnet could not restore it: %w"
+	m, err := inet.RefusedRoute(c.Route, s.Index, slices.Concat(s.Routes, s.HomeRoutes), s.Routes)
+	if err != nil {
+		return hint.With(fmt.Errorf(again, "route", m, s.Name, err), againHint)
+	}
+	object, err := inet.RefusedNexthop(c.Route, s.Index, slices.Concat(s.Nexthops, s.HomeNexthops), s.Routes)
+	if err != nil {
+		return hint.With(fmt.Errorf(again, "next hop object", object, s.Name, err), againHint)
+	}
+	for _, child := range s.Children {
+		child.Settings.Index = child.Index
+		if err := c.refuseRoutes(child.Settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// againHint says what to do about what the kernel does not take again.
+const againHint = `GN901 remove it, or give the interface the route by which it reaches the gateway`
 
 // refuseMPLS refuses an interface that takes packets with MPLS labels, or to which routes of labels lead. A kernel
 // without MPLS would answer with all other routes.

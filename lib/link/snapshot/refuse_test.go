@@ -30,11 +30,21 @@ tc filter add dev other ingress protocol ip u32 match u32 0 0 action mirred egre
 		{"ingress", `tc qdisc add dev hca0 ingress`, "hca0 has queueing discipline ingress"},
 		{"a rate estimator", `tc qdisc add dev hca0 root estimator 1s 8s pfifo`, "hca0 has queueing discipline pfifo with a rate estimator"},
 		{"clsact", `tc qdisc add dev hca0 clsact`, "hca0 has queueing discipline clsact"},
+		{"a route whose gateway is on no link any more", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.7.0.0/24 dev hca0
+ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0; ip route add 10.8.0.0/16 via 10.7.0.1 dev hca0; ip route del 10.7.0.0/24 dev hca0`, "the kernel does not take route 10.8.0.0/16 via 10.7.0.1 of hca0 again"},
+		{"a gateway of IPv6 that is on no link any more", `ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 route add fd07::/64 dev hca0
+ip -6 route add fd08::/64 via fd07::1 dev hca0 expires 500; ip -6 route del fd07::/64 dev hca0`, "the kernel does not take route fd08::/64 via fd07::1 of hca0 again"},
+		{"one of several gateways that is on no link any more", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.7.0.2/24 dev hca0
+ip route add 10.9.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.7.0.1 dev hca0; ip addr del 10.7.0.2/24 dev hca0`, "the kernel does not take route 10.9.0.0/16 of hca0 again"},
+		{"a next hop object whose gateway is on no link any more", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.7.0.0/24 dev hca0
+ip nexthop add id 7 via 10.7.0.1 dev hca0; ip route del 10.7.0.0/24 dev hca0`, "the kernel does not take next hop object 7 of hca0 again"},
+		{"a child's route whose gateway is on no link any more", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0
+ip route add 10.7.0.0/24 dev mv0; ip route add 10.8.0.0/16 via 10.7.0.1 dev mv0; ip route del 10.7.0.0/24 dev mv0`, "the kernel does not take route 10.8.0.0/16 via 10.7.0.1 of mv0 again"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t)
-			b.node.Run(tt.setup)
+			b.node.Run("sysctl -qw net.ipv6.conf.hca0.accept_dad=0\n" + tt.setup)
 			before := picture(b.node)
 			refused(t, b.node, tt.want)
 			if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
