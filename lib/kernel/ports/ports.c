@@ -34,7 +34,7 @@
 #define SADDR 12
 #define DADDR 16
 
-enum { ECHO = 1, FRAGMENT };
+enum { ECHO = 1, FRAGMENT, SENT }; // SENT: a fragment by a job
 
 // In lib/kernel/ports/maps.go, too. Addresses are in network order, ports in the host's.
 struct node {
@@ -267,6 +267,13 @@ static __always_inline void forget_fragment(struct packet *p)
 		forget(p->saddr, p->id, FRAGMENT, p->proto);
 }
 
+// remember_sent makes what follows the first fragment of a job's packet leave the job, too.
+static __always_inline void remember_sent(struct packet *p, __u32 peer, __u32 veth)
+{
+	if (p->more && !p->later)
+		remember(peer, p->id, SENT, p->proto, veth);
+}
+
 // rewrite puts one address for another. header is where the packet begins in the frame.
 static __always_inline void rewrite(struct __sk_buff *skb, struct packet *p, __u32 header, int at, __u32 old, __u32 new)
 {
@@ -368,11 +375,9 @@ static __always_inline _Bool answers_own(struct __sk_buff *skb, struct node *n, 
 // answer. So only a job that has the node to itself sends some, to other nodes.
 static __always_inline _Bool may_answer(struct node *n, __u32 veth, struct packet *p, __u32 to)
 {
-	if (p->later)
-		return p->proto == IPPROTO_UDP && whole_veth() == veth && !is_local(to);
-	if (p->proto == IPPROTO_UDP)
+	if (p->proto == IPPROTO_UDP && !p->later)
 		return whole_veth() == veth && is_spare(n, p->sport) && !is_local(to);
-	return p->proto == IPPROTO_TCP;
+	return p->proto == IPPROTO_TCP || p->later;
 }
 
 // An ICMP error, and what it says of the packet that it answers.
@@ -427,7 +432,7 @@ static __always_inline _Bool is_long(struct __sk_buff *skb, struct packet *p, __
 SEC("tc/from_job")
 int from_job(struct __sk_buff *skb)
 {
-	__u32 me = skb->ifindex, to, answer = 0;
+	__u32 me = skb->ifindex, to, peer, answer = 0;
 	struct job *j = bpf_map_lookup_elem(&jobs, &me);
 	struct bpf_fib_lookup f = {};
 	struct node *n = the_node();
@@ -441,8 +446,12 @@ int from_job(struct __sk_buff *skb)
 		return drop(SOURCE);
 	if (is_denied(p.daddr))
 		return drop(TARGET);
+	peer = p.daddr;
 	if (p.later) {
-		// only root makes it without a first fragment, which has been judged
+		if (remembered(peer, p.id, SENT, p.proto) != me)
+			return drop(KIND); // where it arrived it would wait in vain for the first one
+		if (!p.more)
+			forget(peer, p.id, SENT, p.proto);
 	} else if (has_ports(&p)) {
 		if ((p.sport < j->first || p.sport > j->last) &&
 		    (whole_veth() != me || !j->whole || !is_spare(n, p.sport) ||
@@ -466,6 +475,7 @@ int from_job(struct __sk_buff *skb)
 	if (is_local(p.daddr)) {
 		if (!answer && has_ports(&p) && !is_service(p.dport))
 			return drop(TARGET);
+		remember_sent(&p, peer, me);
 		// As if it came by the uplink, whose address is its source: so a strict rp_filter takes it, too.
 		skb->mark = MARK;
 		return bpf_redirect(n->uplink, BPF_F_INGRESS);
@@ -489,6 +499,7 @@ int from_job(struct __sk_buff *skb)
 		return drop(KIND);
 	if (up->addr != p.saddr)
 		rewrite(skb, &p, ETH_HLEN, SADDR, p.saddr, up->addr);
+	remember_sent(&p, peer, me);
 	skb->mark = MARK;
 	return bpf_redirect_neigh(to, NULL, 0, 0);
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -931,4 +932,37 @@ func TestAFragmentForTheNodeDoesNotGoToAJob(t *testing.T) {
 			t.Errorf("%s hears %s", name, heard)
 		}
 	}
+}
+
+// Where they arrive they would wait for the first one, until the host has no room for fragments of others.
+func TestWhatFollowsARefusedFragmentLeavesNoJob(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("h", "h", "", 53)
+	w.serve("n1", "n1", "", 53)
+	at := map[string]string{"h": "192.0.2.99:53", "n1": "192.0.2.1:53"}
+	for name, to := range at {
+		before := w.fragments(name)
+		w.refuses("udp", "a datagram in three fragments, from a port that no rule forbids", "j-1", to, "n1", port, fromPort(65535), sized(4000))
+		w.wantsBy("udp", "one from its own port", "j-1", to, name+" 192.0.2.1 (4000 bytes)", sized(4000))
+		if got := w.fragments(name) - before; got != 3 {
+			t.Errorf("%s got %d fragments, want the 3 of the datagram that left the job", name, got)
+		}
+	}
+}
+
+// fragments returns how many fragments a host has got.
+func (w *world) fragments(on string) int {
+	w.t.Helper()
+	for line := range strings.Lines(w.at[on].Run("cat /proc/net/snmp")) {
+		f := strings.Fields(line)
+		if f[0] == "Ip:" && f[1] != "Forwarding" {
+			n, err := strconv.Atoi(f[14]) // ReasmReqds
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	w.t.Fatalf("%s counts no fragments", on)
+	return 0
 }
