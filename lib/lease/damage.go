@@ -23,7 +23,7 @@ import (
 )
 
 // ErrDamaged means that a lease's journal does not read in full, or is gone. gresnet undoes all that
-// reads, brings home what is in the job's namespace, and quarantines the lease's HCAs until a person
+// reads, returns what is in the job's namespace, and quarantines the lease's HCAs until a person
 // releases them.
 var ErrDamaged = errors.New("journal damaged")
 
@@ -84,7 +84,7 @@ func damageOf(why []string, entries []Entry, t table.Table, job uint32, run stri
 }
 
 // unlisted returns the undos of a damaged lease that need no entry. They come before the entries: moves are undone as
-// they stand, and an RDMA device must be home before its interface.
+// they stand, and an RDMA device must be back before its interface.
 func (l *Lease) unlisted(d *damage, entries []Entry) (added []Entry) {
 	devices, err := strayDevices(l.World, stepsOf(entries))
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *damage) added(entries []Entry) (added []step.Step) {
 }
 
 // unmoved returns the moves of interfaces whose settings are still to be undone, as far as none of all entries is about
-// them: settings are for an interface that is home.
+// them: settings are for an interface that is back.
 func unmoved(entries, all []Entry) (added []Entry) {
 	for _, s := range entries {
 		had, is := s.Step.(*step.Settings)
@@ -127,8 +127,8 @@ func unmoved(entries, all []Entry) (added []Entry) {
 	return added
 }
 
-// strayDevices returns the RDMA devices in the job's namespace that no step is about, each as the step whose undo brings
-// it home.
+// strayDevices returns the RDMA devices in the job's namespace that no step is about, each as the step whose undo moves
+// it back.
 func strayDevices(w *world.World, steps []step.Step) (strays []step.Step, err error) {
 	err = inJob(w, func(v *scan.View) error {
 		devices, err := rdmaDevices(v)
@@ -143,9 +143,9 @@ func strayDevices(w *world.World, steps []step.Step) (strays []step.Step, err er
 	return strays, err
 }
 
-// bringStraysHome brings home interfaces of hardware in the job's namespace that no entry is about, under their present
+// returnStrays moves back interfaces of hardware in the job's namespace that no entry is about, under their present
 // names. It comes after all entries.
-func (l *Lease) bringStraysHome() (failed []error) {
+func (l *Lease) returnStrays() (failed []error) {
 	var strays []Entry
 	err := inJob(l.World, func(v *scan.View) error {
 		list, err := v.Link.List()
@@ -192,7 +192,7 @@ func (d *damage) quarantines(away map[node.ID]string) string {
 	return strings.Join(what, "; ")
 }
 
-// peers returns the HCAs that another lease has by now, by the node table. This lease brought them home and freed them,
+// peers returns the HCAs that another lease has by now, by the node table. This lease returned them and freed them,
 // even if its journal does not say so: a lost undone mark must not take them from the other lease. HCAs in this job's
 // namespace belong to this lease, whatever the table says.
 func (l *Lease) peers(all []Entry) map[node.ID]bool {

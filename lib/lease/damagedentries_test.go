@@ -79,7 +79,7 @@ func TestWhatALeaseHasAsAWholeIsUndoneWithoutItsEntry(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceWithSettingsIsBroughtHomeWithoutTheEntryOfItsMove(t *testing.T) {
+func TestAnInterfaceWithSettingsIsReturnedWithoutTheEntryOfItsMove(t *testing.T) {
 	entries := without(12)
 	added := unmoved(entries, entries)
 	if len(added) != 1 || added[0].Kind() != "link" || added[0].Object() != "roceB" {

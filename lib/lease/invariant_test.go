@@ -480,7 +480,7 @@ func TestALeaseThatIsKilledBeforeOrAfterAnyStepIsUndone(t *testing.T) {
 	whole.killAnywhere(t, node, state, 7, func() { testSame(t, node, state, before) })
 }
 
-func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) {
+func TestAnInterfaceWhoseAlternativeNameIsTakenIsReturnedWithoutIt(t *testing.T) {
 	node, state := testBed(t)
 	before := testPicture(node)
 	testRun(t, node, state, "prolog", never)
@@ -497,7 +497,7 @@ func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) 
 	testSame(t, node, state, before)
 }
 
-func TestAlternativeNamesThatAJobGaveToOthersOfItsInterfacesComeHome(t *testing.T) {
+func TestAlternativeNamesThatAJobGaveToOthersOfItsInterfacesAreReturned(t *testing.T) {
 	netnstest.Slow(t)
 	for name, renames := range map[string]string{
 		"one that is moved":         "ip link property del dev hca0 altname rail0; ip link property add dev hca1 altname rail0",
@@ -563,7 +563,7 @@ func TestTheNodeLockIsOneFileWhateverBecomesOfLeasesAndTheTable(t *testing.T) {
 	}
 }
 
-func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
+func TestWhatIsInTheJobsNamespaceIsReturnedWhoeverHasItByTheTable(t *testing.T) {
 	node, state := testBed(t)
 	before := testPicture(node)
 	testRun(t, node, state, "prolog", never)

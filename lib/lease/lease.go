@@ -12,7 +12,7 @@
 // A prolog goes through these files: this one, which readies the node; take.go, which asks, claims and fills; pick.go of
 // package host, which chooses HCAs, and its read.go, which reads what the moves will lose; plan.go of package step, which
 // orders the steps; inflight.go, which does them; lease.go of package environment, which commits. An epilog
-// goes through restore.go, rollback.go and home.go. Of package step read the kinds that the job has.
+// goes through restore.go, rollback.go and return.go. Of package step read the kinds that the job has.
 package lease
 
 import (

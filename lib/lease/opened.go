@@ -69,7 +69,7 @@ type Lease struct {
 	headless string            // why the journal's beginning is not known, empty if it is
 	passed   bool              // the journal has entries about HCAs that another lease has by now
 	lost     []string          // pieces of HCAs that the node has lost, as the rollback found
-	unmarked map[node.ID]error // HCAs that are home, and why the journal does not say so
+	unmarked map[node.ID]error // HCAs that are back, and why the journal does not say so
 	unused   bool              // no program of the job has run
 	again    bool              // an earlier rollback, or a prolog, ended in its midst
 	carried  map[node.ID][]counters.Traffic

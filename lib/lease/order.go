@@ -38,8 +38,8 @@ func decode(undoLog *journal.Journal) (all []Entry, why []string) {
 func sortForUndo(entries []Entry) {
 	rank := func(s Entry) int {
 		r := step.Rank(s.Step)
-		if r >= step.HomeBegins && r < step.Moved {
-			return step.HomeBegins
+		if r >= step.ReturnBegins && r < step.Moved {
+			return step.ReturnBegins
 		}
 		return r
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // The interfaces of an HCA whose lease somebody removed are bare where the kernel has
-// sent them home.
+// returned them.
 func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T) {
 	again := next
 	again.Run = job.Run{Restart: 1}

@@ -61,7 +61,7 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 		}
 		return withLease(ctx, n.Host, c.Job, func(l *Lease) error {
 			if l == nil || c.Doubt || c.Run != l.World.Run { // the lease that had it was set aside: one that is there is another run's
-				return n.freeHome(ctx, sameQuarantine(c))
+				return n.freeReturned(ctx, sameQuarantine(c))
 			}
 			if err := alive(l, Cleanup{Jobs: []uint32{c.Job}}); err != nil {
 				return fmt.Errorf("release %s: %w", c.Name, err)
@@ -133,8 +133,8 @@ func (n *Host) usedNow(t table.Table, name string) error {
 	return u.Err
 }
 
-// releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at
-// home.
+// releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is
+// back.
 func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 	rolledBack := l.Rollback()
 	if rolledBack == nil {
@@ -142,7 +142,7 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 	}
 	if !l.World.Dir.Exists() {
 		// The lease was damaged and is set aside; the person has seen the HCA.
-		return n.freeHome(context.WithoutCancel(l.World.Context), sameQuarantine(c))
+		return n.freeReturned(context.WithoutCancel(l.World.Context), sameQuarantine(c))
 	}
 	if _, away := l.World.Away[c.HCA]; !away {
 		return rolledBack // it is free; others are not
@@ -161,12 +161,12 @@ func (n *Host) releaseFrom(l *Lease, c table.Claim) error {
 	return err
 }
 
-// giveUp marks undone all entries about an HCA that is at home.
+// giveUp marks undone all entries about an HCA that is on the node.
 func (l *Lease) giveUp(id node.ID) error {
 	entries, _ := l.left()
 	entries = slices.DeleteFunc(entries, func(s Entry) bool { return s.HCA() != id })
 	for _, s := range entries {
-		if err := isHome(l.World, s.Step); err != nil {
+		if err := isReturned(l.World, s.Step); err != nil {
 			return err
 		}
 	}
@@ -176,9 +176,9 @@ func (l *Lease) giveUp(id node.ID) error {
 	return nil
 }
 
-// isHome returns an error unless the device that a step moved is on the node, or the node has lost
+// isReturned returns an error unless the device that a step moved is on the node, or the node has lost
 // it.
-func isHome(w *world.World, s step.Step) error {
+func isReturned(w *world.World, s step.Step) error {
 	var err error
 	switch s := s.(type) {
 	case *step.RDMA:
@@ -204,9 +204,9 @@ func isHome(w *world.World, s step.Step) error {
 	return err
 }
 
-// freeHome frees claims that no lease has any more if their HCAs are on the node, or the node has lost
+// freeReturned frees claims that no lease has any more if their HCAs are on the node, or the node has lost
 // them. It keeps the other HCAs from later jobs.
-func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
+func (n *Host) freeReturned(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.Table().Read()
 	if err != nil || !slices.ContainsFunc(t.Claims, is) {
 		return err

@@ -28,7 +28,7 @@ func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			// Nor if that comes to pass after the look.
-			if err := n.freeHome(t.Context(), sameQuarantine(sick)); err != nil {
+			if err := n.freeReturned(t.Context(), sameQuarantine(sick)); err != nil {
 				t.Errorf("free: %v", err)
 			}
 			if after, _ := n.Table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {

@@ -23,7 +23,7 @@ import (
 
 // Rollback undoes all entries of the journal that are not marked undone, in the order of the kinds of steps,
 // and removes the lease. If it cannot undo a step, it keeps the HCA from later jobs, and keeps the
-// namespace and the journal; it brings the other HCAs home all the same.
+// namespace and the journal; it returns the other HCAs all the same.
 func (l *Lease) Rollback() error {
 	// A prolog that ran out of time still has to undo what it did.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.World.Context), l.UndoTime())
@@ -65,28 +65,28 @@ func (l *Lease) startOver() {
 	l.World.Away, l.World.Gone = map[node.ID]string{}, map[world.Piece]bool{}
 }
 
-// undoAll removes what was made for the job, brings the node's own parts home, and then removes the
+// undoAll removes what was made for the job, returns the node's own parts, and then removes the
 // lease's device nodes and namespace. Last it frees the claims: until then the HCAs are the job's.
 func (l *Lease) undoAll(entries []Entry, damaged *damage) []error {
-	homeFrom, placesFrom, claimsFrom := firstOfRank(entries, step.HomeBegins), firstOfRank(entries, step.AllHome), firstOfRank(entries, step.Rank(new(step.Claim)))
+	returnFrom, placesFrom, claimsFrom := firstOfRank(entries, step.ReturnBegins), firstOfRank(entries, step.AllReturned), firstOfRank(entries, step.Rank(new(step.Claim)))
 
 	if err := step.CloseNodes(l.World); err != nil {
 		return []error{err}
 	}
 	traffic := l.beginTraffic(entries)
-	failed := l.remove(entries[:homeFrom])
+	failed := l.remove(entries[:returnFrom])
 	l.carried = traffic.End()
 
-	failed = append(failed, l.bringHome(entries[homeFrom:placesFrom])...)
+	failed = append(failed, l.returnParts(entries[returnFrom:placesFrom])...)
 	if damaged != nil || l.passed {
-		failed = append(failed, l.bringStraysHome()...)
+		failed = append(failed, l.returnStrays()...)
 	}
 	if damaged != nil {
 		l.doubt(damaged)
 	}
 	l.quarantineLost()
 
-	if len(failed) == 0 { // else something that is not home may be in there
+	if len(failed) == 0 { // else something that is not back may be in there
 		failed = l.removePlaces(entries[placesFrom:claimsFrom])
 	}
 	all := len(failed) == 0 && damaged == nil && len(l.World.Gone) == 0
@@ -104,7 +104,7 @@ func (l *Lease) removePlaces(entries []Entry) []error {
 	return nil
 }
 
-// free frees claims. It keeps HCAs that, by the journal, are not home. all says that everything is undone.
+// free frees claims. It keeps HCAs that, by the journal, are not back. all says that everything is undone.
 func (l *Lease) free(claims []Entry, all bool) (failed []error) {
 	for _, s := range claims {
 		if all && len(failed) == 0 {
@@ -159,7 +159,7 @@ func (l *Lease) markUndone(s Entry) {
 	}
 }
 
-// quarantineUnmarked keeps from later jobs the HCAs that are home although the journal still gives
+// quarantineUnmarked keeps from later jobs the HCAs that are back although the journal still gives
 // them to this lease. If they were free, another job could claim them, and the next rollback would
 // look for them everywhere and take them from that job.
 func (l *Lease) quarantineUnmarked() (failed []error) {

@@ -109,8 +109,8 @@ func (s *watched) Undo(*world.World) error {
 	return errors.Join(err, errors.New("it does not come back"))
 }
 
-// Whoever has such a node open as a path (O_PATH) opens the HCA by it when that is home.
-func TestTheDeviceNodesOfALeaseAreClosedBeforeAnHCAComesHome(t *testing.T) {
+// Whoever has such a node open as a path (O_PATH) opens the HCA by it when that is back.
+func TestTheDeviceNodesOfALeaseAreClosedBeforeAnHCAIsReturned(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to make a device node")
 	}

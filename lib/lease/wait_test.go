@@ -377,7 +377,7 @@ func TestAPrologWhoseTimeIsOverRefusesTheJobAndLeavesTheNodeInService(t *testing
 }
 
 // In exclusive mode a process that blocks in a call on an HCA, in a page of FUSE say, keeps the kernel from moving it.
-func TestAJobWhoseEarlierRunsHCADoesNotComeHomeIsRefusedAndNeitherProgramFails(t *testing.T) {
+func TestAJobWhoseEarlierRunsHCAIsNotReturnedIsRefusedAndNeitherProgramFails(t *testing.T) {
 	netnstest.Slow(t)
 	n, _ := heldNode(t, byIndex)
 	var warned string

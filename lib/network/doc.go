@@ -2,7 +2,7 @@
 // node never has half of one. Its address determines its identity, the index and the MAC: so the undo
 // knows it before it exists, and after the job has renamed it. The prolog takes the address in the node
 // table under the lock of the HCAs, with a copy in the claim's entry. The address is free again when the
-// interface is gone, even if an HCA is not home.
+// interface is gone, even if an HCA is not back.
 //
 // Each node computes an overlay for itself (package overlay), before any of them runs a task: an address
 // says the MAC, the job's id gives the VXLAN's. Nothing is learned. The interface has

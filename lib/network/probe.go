@@ -19,12 +19,12 @@ import (
 const probeTable = "gresnet_check"
 
 // Lost has packets arrive as from other nodes, and returns those that the node drops before it would take them in. No
-// packet leaves the node, and no program gets one. The address is one that no job gets, and home is the node's
+// packet leaves the node, and no program gets one. The address is one that no job gets, and host is the node's
 // namespace. What Lost makes ends with it: a namespace without a name, the uplink in it, and a table that its socket
 // owns.
-func Lost(home *netns.NS, address netip.Addr, packets []virtual.Packet) (lost []virtual.Packet, err error) {
+func Lost(host *netns.NS, address netip.Addr, packets []virtual.Packet) (lost []virtual.Packet, err error) {
 	err = netns.Passing(func(job *netns.NS) error {
-		p := probe{uplink: virtual.UplinkOf(virtual.Veth, hostEnd(0), address), packets: packets, job: job, home: home}
+		p := probe{uplink: virtual.UplinkOf(virtual.Veth, hostEnd(0), address), packets: packets, job: job, host: host}
 		lost, err = p.run()
 		return err
 	})
@@ -39,7 +39,7 @@ type probe struct {
 	uplink  virtual.Uplink
 	packets []virtual.Packet
 	job     *netns.NS
-	home    *netns.NS
+	host    *netns.NS
 }
 
 func (p probe) run() (lost []virtual.Packet, err error) {
@@ -48,7 +48,7 @@ func (p probe) run() (lost []virtual.Packet, err error) {
 		sought = append(sought, nft.Sought{From: one.From, To: one.To, Protocol: one.Protocol, Length: one.Length()})
 	}
 	var watch *nft.Watch
-	err = p.home.Do(func() (err error) {
+	err = p.host.Do(func() (err error) {
 		if watch, err = nft.NewWatch(probeTable, sought); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (p probe) run() (lost []virtual.Packet, err error) {
 		return nil, err
 	}
 	defer func() { // the end of the namespace does it, too, but later
-		gone := p.home.Do(func() error { return virtual.DeleteUplink(p.uplink) })
+		gone := p.host.Do(func() error { return virtual.DeleteUplink(p.uplink) })
 		if !errors.Is(gone, virtual.ErrNotFound) {
 			err = hint.Join(err, gone)
 		}
@@ -119,7 +119,7 @@ func (p probe) send(watch *nft.Watch) (lost []virtual.Packet, err error) {
 
 // arriveBy has what the namespace sends from now on arrive by an interface of the node, and returns its MAC.
 func (p probe) arriveBy(index int) (mac net.HardwareAddr, err error) {
-	err = p.home.Do(func() error {
+	err = p.host.Do(func() error {
 		i, err := net.InterfaceByIndex(index)
 		if err != nil {
 			return err

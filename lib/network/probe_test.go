@@ -39,32 +39,32 @@ func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
 		"nft -A INPUT -p tcp --dport 6818 -j DROP": "slurmd",
 		"nft -A INPUT -m conntrack --ctstate NEW -p udp --dport 489 -j ACCEPT; iptables-nft -P INPUT DROP": "slurmd",
 	} {
-		home := netnstest.New(t)
-		home.Run("ip link add eth0 type veth peer name far; ip link set far up; ip address add 10.9.0.7/24 dev eth0; ip link set eth0 up; echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter")
+		host := netnstest.New(t)
+		host.Run("ip link add eth0 type veth peer name far; ip link set far up; ip address add 10.9.0.7/24 dev eth0; ip link set eth0 up; echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter")
 		if words, is := strings.CutPrefix(rules, "legacy "); is {
-			home.Run("iptables-legacy " + words)
+			host.Run("iptables-legacy " + words)
 		} else if words, is := strings.CutPrefix(rules, "nft "); is {
-			home.Run("iptables-nft " + words)
+			host.Run("iptables-nft " + words)
 		} else if rules != "" {
-			home.Run("nft '" + rules + "'")
+			host.Run("nft '" + rules + "'")
 		}
 		const seen = "ls /sys/class/net; ip route | sed s/linkdown//; ip rule; nft -s list ruleset" // the carrier comes when it comes
 		var by int
-		if err := home.Do(func() error {
+		if err := host.Do(func() error {
 			i, err := net.InterfaceByName("eth0")
 			by = i.Index
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
-		before := home.Run(seen)
+		before := host.Run(seen)
 		job, other, own := netip.MustParseAddr("198.19.15.255"), netip.MustParseAddr("10.9.0.6"), netip.MustParseAddr("10.9.0.7")
 		packets := []virtual.Packet{
 			{From: other, To: own, Protocol: virtual.TCP, FromPort: 40000, Port: 6818, By: by},
 			{From: other, To: own, Protocol: virtual.UDP, FromPort: 600, Port: 489, By: by},
 		}
 		names := map[uint16]string{6818: "slurmd", 489: "overlay"}
-		lost, err := network.Lost(home.NS, job, packets)
+		lost, err := network.Lost(host.NS, job, packets)
 		if err != nil {
 			t.Errorf("%q: %v", rules, err)
 		}
@@ -75,7 +75,7 @@ func TestOnlyWhatAFirewallDropsOfJobsPacketsIsLost(t *testing.T) {
 		if got := strings.Join(got, " "); got != want {
 			t.Errorf("%q: lost %q, want %q", rules, got, want)
 		}
-		if diff := netnstest.Diff(before, home.Run(seen)); diff != "" {
+		if diff := netnstest.Diff(before, host.Run(seen)); diff != "" {
 			t.Errorf("%q: it leaves\n%s", rules, diff)
 		}
 	}
@@ -92,12 +92,12 @@ func TestWhatAProbeMadeEndsWithItsProcess(t *testing.T) {
 	if out, err := exec.Command("../../test/need", "nftables").CombinedOutput(); err != nil {
 		netnstest.Skip(t, "needs nft: "+string(out))
 	}
-	home := netnstest.New(t)
-	home.Run("ip link add eth0 type veth peer name far; ip link set far up; ip link set eth0 up; nft 'table ip f { chain c { type filter hook input priority 0; policy drop; }; }'")
-	made := func() string { return home.Run("ip -br link; nft list tables") }
+	host := netnstest.New(t)
+	host.Run("ip link add eth0 type veth peer name far; ip link set far up; ip link set eth0 up; nft 'table ip f { chain c { type filter hook input priority 0; policy drop; }; }'")
+	made := func() string { return host.Run("ip -br link; nft list tables") }
 	before := made()
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), probing+"="+home.Path)
+	cmd.Env = append(os.Environ(), probing+"="+host.Path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,13 +115,13 @@ func TestWhatAProbeMadeEndsWithItsProcess(t *testing.T) {
 
 // probe sends what is dropped, again and again.
 func probe(t *testing.T, path string) {
-	home, err := netns.Open(path)
+	host, err := netns.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	job, own := netip.MustParseAddr("198.19.15.255"), netip.MustParseAddr("127.0.0.1")
 	var by int
-	if err := home.Do(func() error {
+	if err := host.Do(func() error {
 		i, err := net.InterfaceByName("eth0")
 		if err == nil {
 			by = i.Index
@@ -131,7 +131,7 @@ func probe(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(await.Most(t)); time.Now().Before(end); {
-		if _, err := network.Lost(home, job, []virtual.Packet{{From: job, To: own, Protocol: virtual.TCP, Port: 6818, By: by}}); err != nil {
+		if _, err := network.Lost(host, job, []virtual.Packet{{From: job, To: own, Protocol: virtual.TCP, Port: 6818, By: by}}); err != nil {
 			t.Fatal(err)
 		}
 	}

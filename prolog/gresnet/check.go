@@ -232,12 +232,12 @@ func lost(w *cli.World, s check.Site) (all []check.Lost, err error) {
 			}
 		}
 	}
-	home, err := netns.Current()
+	host, err := netns.Current()
 	if err != nil {
 		return nil, err
 	}
-	defer home.Close()
-	dropped, err := network.Lost(home, p.Gateway, slices.Collect(maps.Keys(said)))
+	defer host.Close()
+	dropped, err := network.Lost(host, p.Gateway, slices.Collect(maps.Keys(said)))
 	for _, one := range dropped {
 		if l := said[one]; !slices.Contains(all, l) {
 			all = append(all, l)

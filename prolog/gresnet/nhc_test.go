@@ -87,7 +87,7 @@ func TestNHCCountsHCAsThatAreWithJobs(t *testing.T) {
 }
 
 func TestNHCFindsWhatIsWrong(t *testing.T) {
-	quarantined := &report.Claim{Job: 4711, Quarantined: "it \"is\" {\n    \"not\" home"}
+	quarantined := &report.Claim{Job: 4711, Quarantined: "it \"is\" {\n    \"not\" back"}
 	for name, c := range map[string]struct {
 		lay        func(*nhc)
 		line, want string

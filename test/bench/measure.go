@@ -183,7 +183,7 @@ func (t tool) round(c testCase, list []hca, s samples, check bool, same *string)
 	}
 	var before []string
 	if check || t.lossy {
-		if before, err = home(); err != nil {
+		if before, err = onNode(); err != nil {
 			return nil, err
 		}
 	}

@@ -286,7 +286,7 @@ func (p part) give(indices []int) error {
 		}
 	}
 	for i, index := range indices {
-		if err := snapshot.Finished(p.host.Apply(index, all[i], snapshot.Home)); err != nil {
+		if err := snapshot.Finished(p.host.Apply(index, all[i], snapshot.Returned)); err != nil {
 			return err
 		}
 	}

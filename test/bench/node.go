@@ -257,8 +257,8 @@ var nodeHas = []struct{ name, command string }{
 	{"device nodes", "find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort"},
 }
 
-// home returns each part of the node.
-func home() (now []string, err error) {
+// onNode returns each part of the node.
+func onNode() (now []string, err error) {
 	for _, p := range nodeHas {
 		text, err := output(p.command)
 		if err != nil {
@@ -271,7 +271,7 @@ func home() (now []string, err error) {
 
 // differing names the parts of the node that are not as they were.
 func differing(before []string) (names []string, err error) {
-	now, err := home()
+	now, err := onNode()
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func differing(before []string) (names []string, err error) {
 func restored(before []string) error {
 	names, err := differing(before)
 	if err == nil && names != nil {
-		now, _ := home()
+		now, _ := onNode()
 		err = fmt.Errorf("the node has other %s: it is\n%s\nand was\n%s", strings.Join(names, ", "), strings.Join(now, ""), strings.Join(before, ""))
 	}
 	return err

@@ -105,7 +105,7 @@ func (p partCase) measure(programs string, rounds int) (measured, error) {
 			return m, err
 		}
 	}
-	before, err := home()
+	before, err := onNode()
 	if err != nil {
 		return m, err
 	}

@@ -5,7 +5,7 @@
 //
 //	floor            does nothing, which is what a process costs
 //	floor in FILE    moves what the file names into a namespace of its own
-//	floor out FILE   brings it home
+//	floor out FILE   returns it
 //
 // It loses no time that the kernel waits: the RDMA devices move ahead in a second thread, and the
 // interfaces follow.

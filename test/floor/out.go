@@ -51,7 +51,7 @@ func enter(path string) (host, job int, home socket, err error) {
 	return host, job, home, nil
 }
 
-// bringLinks brings the interfaces home, each after its RDMA device. One that the device's move has
+// bringLinks returns the interfaces, each after its RDMA device. One that the device's move has
 // made again is there already, down and under its name.
 func bringLinks(it input, host int, home socket, next func() error) error {
 	if len(it.links) == 0 {

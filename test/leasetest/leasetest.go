@@ -62,8 +62,8 @@ func GUIDs(ids []node.ID) string {
 	return strings.Join(list, " ")
 }
 
-// Write writes the journal of a lease of HCAs; home lists those that are home again.
-func Write(t *testing.T, dir state.Dir, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
+// Write writes the journal of a lease of HCAs; back lists those that are on the node again.
+func Write(t *testing.T, dir state.Dir, id uint32, since time.Duration, hcas []node.ID, back ...node.ID) {
 	t.Helper()
 	lease := dir.Lease(id)
 	if err := os.RemoveAll(string(lease)); err != nil {
@@ -86,7 +86,7 @@ func Write(t *testing.T, dir state.Dir, id uint32, since time.Duration, hcas []n
 	}
 	for i, h := range hcas {
 		err := j.Add("access", &step.Access{ID: h})
-		if err == nil && slices.Contains(home, h) {
+		if err == nil && slices.Contains(back, h) {
 			err = j.MarkUndone(i + 2)
 		}
 		if err != nil {

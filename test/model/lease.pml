@@ -4,7 +4,7 @@
  * The runs of two jobs go through their prologs, steps and epilogs on one node, while a person or
  * a timer cleans up and releases. Each program can be killed at each K. A mover can outlive the
  * program that started it. In the end nobody is killed any more and the epilog of each job runs
- * once again: then each HCA must be home and free, or quarantined if its move has not ended.
+ * once again: then each HCA must be back and free, or quarantined if its move has not ended.
  *
  * "func:" names a function that the code after it stands for; a test fails if it is gone. Each
  * WITHOUT_... leaves one invariant out, and spin must find a fault then.
@@ -48,7 +48,7 @@
 #define CLEANUP 3
 #define RELEASE 4
 
-#define HOME 0        /* where an HCA is; else its job + 1, whose namespace has it */
+#define NODE 0        /* where an HCA is; else its job + 1, whose namespace has it */
 #define LOST 9        /* in a namespace that is gone */
 #define NOWHERE 8     /* where a mover brings what it has: nothing is moved */
 #define FREE 0        /* whose claim it is; else its job + 1 */
@@ -112,7 +112,7 @@ inline holds()
 		do
 		:: i < HCAS ->
 			assert(where[i] != LOST);
-			assert(where[i] == HOME || (claim[i] == where[i] && namespace[where[i] - 1]));
+			assert(where[i] == NODE || (claim[i] == where[i] && namespace[where[i] - 1]));
 			assert(moving[i] == NOWHERE || claim[i] != FREE);
 #if BLOTS == 0
 			assert(!(has(lease[0].moved, i) && !has(lease[0].undone, i)) || claim[i] == 1);
@@ -155,7 +155,7 @@ inline move(h, to)
 	atomic {
 		moving[h] == NOWHERE -> /* the kernel does one at a time */
 		moving[h] = to;
-		if :: to == HOME -> TELL1("starts to move HCA %d home\n", h) :: else -> TELL1("starts to move HCA %d into the job\n", h) fi;
+		if :: to == NODE -> TELL1("starts to move HCA %d back\n", h) :: else -> TELL1("starts to move HCA %d into the job\n", h) fi;
 		K
 	};
 	if
@@ -289,14 +289,14 @@ release:
 		fi
 	};
 	/* func: lib/lease Lease.giveUp
-	 * func: lib/lease isHome
+	 * func: lib/lease isReturned
 	 * func: lib/state IsMoving */
 giveUp:
 	atomic {
 		h = seenClaim - 1;
 		seenClaim = 0;
 		if
-		:: has(away, h) && !isLocked(h) && where[h] == HOME && has(lease[j].moved, h) -> lease[j].undone = lease[j].undone | only(h); h = 0; K; goto rollback
+		:: has(away, h) && !isLocked(h) && where[h] == NODE && has(lease[j].moved, h) -> lease[j].undone = lease[j].undone | only(h); h = 0; K; goto rollback
 		:: else -> h = 0; goto unlock
 		fi
 	};
@@ -388,7 +388,7 @@ create:
 			:: else -> goto rollback /* an earlier move of it has not ended */
 			fi;
 			if
-			:: where[h] != HOME -> hcaLock[h] = NOBODY; goto rollback
+			:: where[h] != NODE -> hcaLock[h] = NOBODY; goto rollback
 			:: else
 			fi
 		};
@@ -448,7 +448,7 @@ rollback:
 		}
 #endif
 	};
-	/* func: lib/lease Lease.bringHome
+	/* func: lib/lease Lease.returnParts
 	 * func: lib/lease/step StartUndos
 	 * func: lib/lease/step RDMA.Lock
 	 * func: lib/state LockHCA */
@@ -468,10 +468,10 @@ rollback:
 			:: !counted -> TELL1("does not look for HCA %d\n", h); hcaLock[h] = NOBODY; h++; goto skipped /* without env nothing can have been moved */
 			:: else
 #else
-			:: where[h] == HOME -> TELL1("finds HCA %d at home\n", h); hcaLock[h] = NOBODY; h++; goto skipped
+			:: where[h] == NODE -> TELL1("finds HCA %d on the node\n", h); hcaLock[h] = NOBODY; h++; goto skipped
 #ifndef WITHOUT_OTHERS_ARE_SPARED
 			/* func: lib/hca/world World.OthersHave */
-			:: where[h] != HOME && where[h] != j + 1 && claim[h] == where[h] -> hcaLock[h] = NOBODY; h++; goto skipped
+			:: where[h] != NODE && where[h] != j + 1 && claim[h] == where[h] -> hcaLock[h] = NOBODY; h++; goto skipped
 			:: else
 #else
 			:: else
@@ -479,7 +479,7 @@ rollback:
 #endif
 			fi
 		};
-		move(h, HOME);
+		move(h, NODE);
 		h++;
 skipped:	skip
 	:: h == HCAS -> break
@@ -645,7 +645,7 @@ active proctype Reboot()
 		!last ->
 		d_step {
 			do
-			:: h < HCAS -> where[h] = HOME; moving[h] = NOWHERE; hcaLock[h] = NOBODY; claim[h] = FREE; claimRun[h] = 0; quarantined[h] = false; h++
+			:: h < HCAS -> where[h] = NODE; moving[h] = NOWHERE; hcaLock[h] = NOBODY; claim[h] = FREE; claimRun[h] = 0; quarantined[h] = false; h++
 			:: else -> break
 			od;
 			h = 0;
@@ -710,7 +710,7 @@ init
 	atomic {
 		running == 0;
 		do
-		:: h < HCAS -> assert((where[h] == HOME && claim[h] == FREE && moving[h] == NOWHERE) || quarantined[h]); h++
+		:: h < HCAS -> assert((where[h] == NODE && claim[h] == FREE && moving[h] == NOWHERE) || quarantined[h]); h++
 		:: else -> break
 		od;
 		h = 0
@@ -727,7 +727,7 @@ init
 		running == 0;
 		h = 0;
 		do
-		:: h < HCAS -> assert(where[h] == HOME && claim[h] == FREE && moving[h] == NOWHERE && hcaLock[h] == NOBODY); h++
+		:: h < HCAS -> assert(where[h] == NODE && claim[h] == FREE && moving[h] == NOWHERE && hcaLock[h] == NOBODY); h++
 		:: else -> break
 		od;
 		assert(!lease[0].round && !lease[1].round && !namespace[0] && !namespace[1])

@@ -211,7 +211,7 @@ damage:
 	:: !lease[j].aside -> goto done
 	:: lease[j].aside
 	fi;
-	/* func: lib/lease Host.freeHome
+	/* func: lib/lease Host.freeReturned
 	 * The person comes at any time, and removes the journal that was kept. */
 	atomic {
 		kind = 4;

@@ -84,7 +84,7 @@ func failedEpilog(by state.Caller, since bool) func(*check.Site) {
 		edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-epilog", "/etc/slurm/epilog.sh")(s)
 		s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"] = program("#!/bin/sh\n/usr/sbin/gresnet-epilog; logger done\n")
 		at := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
-		s.Records.Failed = &state.Record{Exit: 2, Job: 7, Caller: by, Why: "bring mlx5_1 home: it hangs [GN214]", At: at}
+		s.Records.Failed = &state.Record{Exit: 2, Job: 7, Caller: by, Why: "return mlx5_1: it hangs [GN214]", At: at}
 		s.Records.Epilog = &state.Record{Job: 8, Caller: by, At: at.Add(time.Hour)}
 		s.Records.Prolog = &state.Record{Job: 8, Caller: state.Caller{Slurmd: true}, At: at.Add(-time.Minute)}
 		if since {
@@ -428,7 +428,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Records.Missed.At = time.Unix(10, 0)
 		}, ""},
 		"an epilog that failed, a script, and a job since": {failedEpilog(state.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true),
-			"warning  slurm.conf: gresnet-epilog of job 7 ended with 2 at 2026-11-25 08:00:00 (bring mlx5_1 home: it hangs [GN214]), and job 8 has begun since: slurmd drains a node whose Epilog fails, so /etc/slurm/epilog.sh kept that exit code to itself, or somebody has resumed the node; let Epilog end with gresnet-epilog's exit code; if it does, rm /run/gresnet/runs/failed"},
+			"warning  slurm.conf: gresnet-epilog of job 7 ended with 2 at 2026-11-25 08:00:00 (return mlx5_1: it hangs [GN214]), and job 8 has begun since: slurmd drains a node whose Epilog fails, so /etc/slurm/epilog.sh kept that exit code to itself, or somebody has resumed the node; let Epilog end with gresnet-epilog's exit code; if it does, rm /run/gresnet/runs/failed"},
 		"an epilog that failed, a script, and no job since": {failedEpilog(state.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, false), ""},
 		"an epilog that failed, and slurmd heard of":        {failedEpilog(state.Caller{Slurmd: true}, true), ""},
 		"an epilog that failed before its script was fixed": {func(s *check.Site) {

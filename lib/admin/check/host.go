@@ -69,7 +69,7 @@ func (s Site) Movable() (names []string) {
 }
 
 // bound warns of services that end when a job gets an interface. When ifupdown's ends late, it takes the
-// addresses of an interface that is home again.
+// addresses of an interface that is back again.
 func (s Site) bound() (all []Finding) {
 	if s.BoundErr != nil {
 		return []Finding{warn("systemd", "GN660 see systemctl status", "what it stops when an interface goes to a job is not known: %s", s.BoundErr)}

@@ -134,7 +134,7 @@ func countEvent(p *metrics.Page, e event.Event) error {
 // countStep counts a step that moved something.
 func countStep(p *metrics.Page, e event.Event) error {
 	device := map[string]string{"rdma": "rdma", "link": "interface"}[e.Step]
-	direction := map[string]string{"do": "out", "undo": "home"}[e.Verb]
+	direction := map[string]string{"do": "out", "undo": "back"}[e.Verb]
 	if device == "" || direction == "" {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"gresnet/lib/lease/event"
 )
 
-// JobLines returns the lines of all jobs whose HCAs a run brought home. A cleanup may have several.
+// JobLines returns the lines of all jobs whose HCAs a run returned. A cleanup may have several.
 func JobLines(now time.Time, cluster, node string, events []event.Event) (lines []*report.JobLine) {
 	var line *report.JobLine
 	for _, e := range events {

@@ -51,7 +51,7 @@ type look struct {
 	node  *host.Host
 	known *scan.Known
 	mode  rdma.Mode
-	home  *scan.View
+	host  *scan.View
 	sys   []*sysfs.Mounted // of jobs' namespaces
 	found Found
 	asked []*asked
@@ -75,13 +75,13 @@ type asked struct {
 // is left behind if the HCA does not answer. While that stands still, later looks pass over the HCA.
 func ReadRunning(n *host.Host) (Found, error) {
 	l := look{node: n, known: scan.NewKnown()}
-	home, err := scan.Open(n.Sys, l.known)
+	host, err := scan.Open(n.Sys, l.known)
 	if err != nil {
 		return l.found, err
 	}
-	defer home.Close()
-	l.home = home
-	if l.mode, err = home.Mode(); err != nil && !errors.Is(err, rdma.ErrNoRDMA) {
+	defer host.Close()
+	l.host = host
+	if l.mode, err = host.Mode(); err != nil && !errors.Is(err, rdma.ErrNoRDMA) {
 		return l.found, err
 	}
 	jobs, err := n.Leased()
@@ -139,7 +139,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 			}
 		})
 	}
-	find(l.home, whole) // what the job's namespace does not have
+	find(l.host, whole) // what the job's namespace does not have
 	l.asked = append(l.asked, whole...)
 	return err
 }
@@ -227,7 +227,7 @@ func readIP(sys *sysfs.Mounted, part *step.Child) *IP {
 // readAll reads the counters of all HCAs that were found. All are waited for at once, or one that does not
 // answer would cost those behind it, too.
 func (l *look) readAll() (failed error) {
-	gone := func(a *asked) bool { return a.folder == "" } // it goes home, or is lost
+	gone := func(a *asked) bool { return a.folder == "" } // it is being returned, or is lost
 	all := slices.DeleteFunc(l.asked, gone)
 	unread := make([]bool, len(all))
 	var ends sync.WaitGroup

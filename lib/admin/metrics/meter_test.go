@@ -155,12 +155,12 @@ func TestTheNamespaceEndsThoughALookHasItsSysOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := scan.NewKnown()
-	home, err := scan.Open(n.Sys, known)
+	host, err := scan.Open(n.Sys, known)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer home.Close()
-	l := look{node: n, known: known, home: home}
+	defer host.Close()
+	l := look{node: n, known: known, host: host}
 	if err := l.lookAt(theJob, &table); err != nil {
 		t.Fatal(err)
 	}

@@ -155,5 +155,5 @@ func (p *planner) inOrder(files []script, ours int, key string) []report.Finding
 	if key == "Prolog" {
 		return []report.Finding{report.Fail("slurm.conf", do, "%s runs after %s: it does not find the job's HCAs on the node, and where it fails they were moved for nothing", other.file, mine.file)}
 	}
-	return []report.Finding{report.Fail("slurm.conf", do, "%s runs before %s: where it fails, nobody brings the job's HCAs home", other.file, mine.file)}
+	return []report.Finding{report.Fail("slurm.conf", do, "%s runs before %s: where it fails, no program returns the job's HCAs to the node", other.file, mine.file)}
 }

@@ -1095,7 +1095,7 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
   + Prolog=/etc/slurm/gresnet-prolog
       # it gives a job its HCAs before the job begins; if it fails, Slurm drains the node
   + Epilog=/etc/slurm/gresnet-epilog
-      # it brings the HCAs home; if it fails, Slurm drains the node
+      # it returns the HCAs; if it fails, Slurm drains the node
   + PrologFlags=Contain
       # Prolog runs on each of a job's nodes before the job's first step
   + PropagateResourceLimitsExcept=MEMLOCK

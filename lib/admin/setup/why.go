@@ -37,7 +37,7 @@ func whyOf(e Edit, line string) string {
 	case "prolog":
 		return "it gives a job its HCAs before the job begins; if it fails, Slurm drains the node"
 	case "epilog":
-		return "it brings the HCAs home; if it fails, Slurm drains the node"
+		return "it returns the HCAs; if it fails, Slurm drains the node"
 	case "prologflags":
 		return "Prolog runs on each of a job's nodes before the job's first step"
 	case strings.ToLower(memlockExcept), strings.ToLower(memlockOnly):

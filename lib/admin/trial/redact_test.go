@@ -22,7 +22,7 @@ func TestAReportOfATrialHasNoAddressGUIDSerialNumberOrHostName(t *testing.T) {
 		`"board.serial_number":"MT2047X12345"`,
 		`serial_number: MT2047X12345`,
 		`"phys_port_id":"b8599f0300abcdef"`,
-		`move mlx5_0 of n17 home: device busy`,
+		`return mlx5_0 of n17 to the node: device busy`,
 	} {
 		found := report.Trial{Unread: []string{line}, Restless: []string{line}, HCAs: []report.Tried{{Name: "mlx5_0", Differences: []string{line}, Faults: []string{line}, Refused: line}}}
 		var out strings.Builder

@@ -46,7 +46,7 @@ var (
 	Managers = Bound{Name: "managers", Most: 10 * time.Second, Once: true, Least: 20 * time.Millisecond}
 
 	// Dying: the kernel ends a namespace a moment after its last process, and what was in it comes back.
-	Dying = Bound{Name: "what the end of a namespace brings home", Most: time.Second, Least: 5 * time.Millisecond}
+	Dying = Bound{Name: "what the end of a namespace returns", Most: time.Second, Least: 5 * time.Millisecond}
 	// Hidden: a device is in a namespace that is neither the node's nor the job's: a socket that still sends keeps such
 	// a namespace for minutes, the kernel's own clean-up for a moment. The kernel reports devices that come to the root
 	// namespace.

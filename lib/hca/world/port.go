@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/hca/scan"
 )
 
-// DifferencesError names the settings of an interface at home that are not as they were.
+// DifferencesError names the settings of an interface on the node that are not as they were.
 type DifferencesError struct {
 	Interface string
 	What      []string
@@ -79,7 +79,7 @@ func (e FaultsError) Hint() string {
 	return "GN641 look at cable and switch; gresnet release ends a quarantine"
 }
 
-// AwaitPorts waits until no port of an HCA at home is worse than before, and returns a PortError
+// AwaitPorts waits until no port of an HCA on the node is worse than before, and returns a PortError
 // for one that stays worse.
 func (w *World) AwaitPorts(id node.ID, name string, before []scan.Signal) (worse, err error) {
 	err = w.OnHost(func(v *scan.View) error {

@@ -17,18 +17,18 @@ import (
 )
 
 // ErrGone means that the node has lost the hardware: its driver let go of it, or somebody removed
-// a virtual function. Nothing is left to bring home.
+// a virtual function. Nothing is left to return.
 var ErrGone = errors.New("the node does not have it any more")
 
 // Either looks into the job's namespace and into the node's: nothing else is the lease's. The end of the job's
-// namespace brings what comesHome to the node, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
-func (w *World) Either(comesHome bool, notFound error, look func(*scan.View) error) error {
+// namespace brings what returns to the node, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
+func (w *World) Either(returns bool, notFound error, look func(*scan.View) error) error {
 	err := w.InJob(look)
 	ended := errors.Is(err, ErrNoNamespace)
 	if !ended && !errors.Is(err, notFound) {
 		return err
 	}
-	if err = w.OnHost(look); ended && comesHome && errors.Is(err, notFound) {
+	if err = w.OnHost(look); ended && returns && errors.Is(err, notFound) {
 		err = w.Try(poll.Dying, notFound, func() error { return w.OnHost(look) })
 	}
 	return err

@@ -74,7 +74,7 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
+func TestOnlyWhatTheEndOfItsNamespaceReturnsIsAwaited(t *testing.T) {
 	other := netnstest.New(t)
 	host, err := netns.Current()
 	if err != nil {
@@ -82,10 +82,10 @@ func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
 	}
 	defer host.Close()
 	notFound := errors.New("not found")
-	for _, comesHome := range []bool{true, false} {
+	for _, returns := range []bool{true, false} {
 		w := &World{Given: Given{Root: host, Sys: fstest.MapFS{}, Dir: state.Lease(t.TempDir())}}
 		looks := map[string]int{}
-		err := w.Either(comesHome, notFound, func(*scan.View) error {
+		err := w.Either(returns, notFound, func(*scan.View) error {
 			ns, err := netns.Open("/proc/thread-self/ns/net")
 			if err != nil {
 				return err
@@ -97,8 +97,8 @@ func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
 			return notFound
 		})
 		w.Close()
-		if found := err == nil; found != comesHome || !found && !errors.Is(err, notFound) {
-			t.Errorf("it comes back: %t, and the search says %v", comesHome, err)
+		if found := err == nil; found != returns || !found && !errors.Is(err, notFound) {
+			t.Errorf("it comes back: %t, and the search says %v", returns, err)
 		}
 		if looks[other.String()] != 0 {
 			t.Errorf("it looked %d times into another namespace", looks[other.String()])

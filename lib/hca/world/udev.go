@@ -27,7 +27,7 @@ func (w *World) AwaitUdev(watch *udev.Watch) error {
 	return err
 }
 
-// RenewUdev has udev handle the devices of HCAs that are home once more, so that AwaitUdev waits for the events of
+// RenewUdev has udev handle the devices of HCAs that are back once more, so that AwaitUdev waits for the events of
 // a run that was killed, too.
 func (w *World) RenewUdev(hcas []node.ID) error {
 	if w.Udev == nil {

@@ -57,7 +57,7 @@ func (g Given) Ports() ports.Node { return ports.In(g.Guard.Pins) }
 // Outcome is what the steps of a rollback find out, and what they leave to do. The caller
 // adds what it finds out itself.
 type Outcome struct {
-	// Away says why an HCA could not be brought home.
+	// Away says why an HCA could not be returned.
 	Away map[node.ID]string
 	// UplinkLeft says that the job's uplink could not be removed: its address stays taken.
 	UplinkLeft bool

@@ -151,7 +151,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		{"open", "[access]\nhost = \"open\"\n", sys, false, "666 666 666"},
 		{"one is the site's", first, sys, false, "600 666 600"},
 		{"the site's is away", first, away, true, "600 666 600"},
-		{"it is home", first, sys, false, "600 666 600"},
+		{"it is back", first, sys, false, "600 666 600"},
 		{"all are listed", both, sys, true, "600 600 600"},
 		{"none is listed", "", sys, true, "600 600 600"},
 		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},

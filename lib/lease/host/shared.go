@@ -15,7 +15,7 @@ import (
 const apartHint = `GN840 leave such routes to a routing daemon; or give both HCAs to one job always; or remove the route, or leave one HCA out of the mapping or set interface = "keep" in its [[hca]]`
 
 // Apart refuses HCAs that share routes or next hop objects with an interface that another job can have. Such settings
-// come back only when both interfaces are home, and one lease does not wait for another one.
+// come back only when both interfaces are back, and one lease does not wait for another one.
 func (l *Look) Apart(v *scan.View, hcas []step.HCA) error {
 	var ours []int
 	for _, h := range hcas {

@@ -19,9 +19,9 @@ import (
 
 // The kernel here has no InfiniBand; a macvlan of another interface is made and removed alike.
 func TestAChildOfAnInterfaceThatMovedIsMadeInTheJobAndRemovedWhereverItIs(t *testing.T) {
-	home := netnstest.New(t)
-	err := home.Do(func() error {
-		ns, err := netns.Open(home.Path)
+	host := netnstest.New(t)
+	err := host.Do(func() error {
+		ns, err := netns.Open(host.Path)
 		if err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ func TestAChildOfAnInterfaceThatMovedIsMadeInTheJobAndRemovedWhereverItIs(t *tes
 			}
 		}()
 		in := "nsenter --net=" + w.Dir.Netns() + " "
-		home.Run("ip link add hca0 type veth peer name far; ip link set hca0 netns " + w.Dir.Netns())
-		home.Run(in + "ip link set hca0 up")
+		host.Run("ip link add hca0 type veth peer name far; ip link set hca0 netns " + w.Dir.Netns())
+		host.Run(in + "ip link set hca0 up")
 		var parent link.ID
 		err = w.InJob(func(v *scan.View) error {
 			i, err := v.Link.Named("hca0")
@@ -57,23 +57,23 @@ func TestAChildOfAnInterfaceThatMovedIsMadeInTheJobAndRemovedWhereverItIs(t *tes
 		for _, action := range []string{
 			"true",
 			in + "ip link set child0 name mine0",
-			in + "ip link set child0 netns " + home.Path,
+			in + "ip link set child0 netns " + host.Path,
 			in + "ip link del child0",
 		} {
 			if err := child.Do(w); err != nil {
 				return err
 			}
-			if got := home.Run(in + "ip -d link show child0"); !strings.Contains(got, "child0@hca0") {
+			if got := host.Run(in + "ip -d link show child0"); !strings.Contains(got, "child0@hca0") {
 				t.Errorf("the job has %s", got)
 			}
-			home.Run(action)
+			host.Run(action)
 			for range 2 {
 				if err := child.Undo(w); err != nil {
 					t.Errorf("after %s: %v", action, err)
 				}
 			}
 			for _, where := range []string{"", in} {
-				if left := home.Run(where + "ip -d link show type macvlan"); left != "" {
+				if left := host.Run(where + "ip -d link show type macvlan"); left != "" {
 					t.Errorf("after %s there is %s", action, left)
 				}
 			}

@@ -44,7 +44,7 @@ func commit(w *world.World, c *table.Change) error {
 	return err
 }
 
-// Undo frees the HCAs and the address. An HCA that is not home yet stays quarantined, and the
+// Undo frees the HCAs and the address. An HCA that is not back yet stays quarantined, and the
 // address of an uplink that is still there stays taken. Undo comes last in a rollback, so it also
 // removes the folders of RDMA-CM that other steps made for a moment.
 func (s *Claim) Undo(w *world.World) error {

@@ -155,7 +155,7 @@ func (s *Devices) Undo(w *world.World) error {
 }
 
 // CloseNodes gives the lease's device nodes to root alone. A user may have one of them, or their folder, open as a path:
-// such a node opens the HCA as soon as that is home.
+// such a node opens the HCA as soon as that is back.
 func CloseNodes(w *world.World) error {
 	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *Link) HCA() node.ID   { return s.Of }
 // when all interfaces are up.
 func (s *Link) Do(w *world.World) error {
 	if s.Keep {
-		if err := s.bringHome(w); err != nil {
+		if err := s.bringBack(w); err != nil {
 			return err
 		}
 		return s.restoreKept(w)
@@ -158,10 +158,10 @@ func (s *Link) restoreShared(w *world.World, kept *Settings) error {
 	return nil
 }
 
-// Undo brings the interface home, down and under its own name.
-func (s *Link) Undo(w *world.World) error { return s.bringHome(w) }
+// Undo moves the interface back, down and under its own name.
+func (s *Link) Undo(w *world.World) error { return s.bringBack(w) }
 
-func (s *Link) bringHome(w *world.World) error {
+func (s *Link) bringBack(w *world.World) error {
 	// A job has few interfaces, and a node may have many: look into the job first.
 	err := s.look(w)
 	if errors.Is(err, link.ErrNotFound) {
@@ -175,12 +175,12 @@ func (s *Link) bringHome(w *world.World) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("bring %s home: %w", s.Name, err)
+		return fmt.Errorf("return %s to the node: %w", s.Name, err)
 	}
 	return nil
 }
 
-// look looks for the interface in the job and at home, and brings it home.
+// look looks for the interface in the job and on the node, and moves it back.
 func (s *Link) look(w *world.World) error {
 	err := w.InJob(func(v *scan.View) error { return s.fetch(w, v) })
 	if !errors.Is(err, world.ErrNoNamespace) && !errors.Is(err, link.ErrNotFound) {
@@ -210,7 +210,7 @@ func (s *Link) isRemade(i link.Interface) bool {
 	return !s.Keep && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib"
 }
 
-// fetch brings the interface home from the namespace of the view, whatever name the job has given it: it comes under
+// fetch moves the interface back from the namespace of the view, whatever name the job has given it: it comes under
 // its own. If another interface has that name by now, it comes under a free one, and without its alternative names.
 // The undo of its Settings gives it these names, or says that another interface has them.
 func (s *Link) fetch(w *world.World, v *scan.View) error {

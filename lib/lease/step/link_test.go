@@ -15,11 +15,11 @@ import (
 )
 
 // A node with eight HCAs asks the kernel for each of its interfaces, and each request waits for the kernel's RTNL lock.
-func TestAnInterfaceThatComesHomeIsLookedForOnceForAllThatIsAskedOfIt(t *testing.T) {
-	home := netnstest.New(t)
-	home.Run("ip link add hca0 type veth peer name far; ip link set far up; ip addr add 10.0.0.2/24 dev hca0; ip link set hca0 up")
-	err := home.Do(func() error {
-		ns, err := netns.Open(home.Path)
+func TestAnInterfaceThatIsReturnedIsLookedForOnceForAllThatIsAskedOfIt(t *testing.T) {
+	host := netnstest.New(t)
+	host.Run("ip link add hca0 type veth peer name far; ip link set far up; ip addr add 10.0.0.2/24 dev hca0; ip link set hca0 up")
+	err := host.Do(func() error {
+		ns, err := netns.Open(host.Path)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func TestAnInterfaceThatComesHomeIsLookedForOnceForAllThatIsAskedOfIt(t *testing
 				}
 				return v.Link.Route.Asked() - before
 			}
-			restore := func() error { return snapshot.Finished(v.Link.Apply(i.Index, s.Settings, snapshot.Home)) }
+			restore := func() error { return snapshot.Finished(v.Link.Apply(i.Index, s.Settings, snapshot.Returned)) }
 			if err := restore(); err != nil { // the next has nothing to wait for
 				return err
 			}

@@ -19,14 +19,14 @@ import (
 
 // An undone mark that does not read says that this lease has it still. test/model found it: OTHERS_ARE_SPARED.
 func TestWhatIsInAnotherNamespaceIsLeftThereAndIsNotAwaitedIfAnotherLeaseHasIt(t *testing.T) {
-	home, others := netnstest.New(t), netnstest.New(t)
-	home.Run("ip link add hca0 type veth peer name far")
+	host, others := netnstest.New(t), netnstest.New(t)
+	host.Run("ip link add hca0 type veth peer name far")
 	s := &Link{Of: node.ID{GUID: "A"}, Name: "hca0"}
 	file := table.Folder(t.TempDir())
-	atHome := func(f func(*world.World) error) {
+	onHost := func(f func(*world.World) error) {
 		t.Helper()
-		err := home.Do(func() error {
-			ns, err := netns.Open(home.Path)
+		err := host.Do(func() error {
+			ns, err := netns.Open(host.Path)
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func TestWhatIsInAnotherNamespaceIsLeftThereAndIsNotAwaitedIfAnotherLeaseHasIt(t
 			t.Fatal(err)
 		}
 	}
-	atHome(func(w *world.World) error {
+	onHost(func(w *world.World) error {
 		return w.OnHost(func(v *scan.View) error {
 			list, err := v.Link.List()
 			for _, i := range list {
@@ -54,7 +54,7 @@ func TestWhatIsInAnotherNamespaceIsLeftThereAndIsNotAwaitedIfAnotherLeaseHasIt(t
 	if s.Interface == (link.ID{}) {
 		t.Fatal("hca0 is not there")
 	}
-	home.Run("ip link set hca0 netns " + others.Path)
+	host.Run("ip link set hca0 netns " + others.Path)
 	for _, job := range []uint32{2, 1} {
 		err := file.Update(t.Context(), func(now *table.Table) error {
 			now.Claims = []table.Claim{{HCA: s.Of, Job: job, Run: "0"}}
@@ -63,7 +63,7 @@ func TestWhatIsInAnotherNamespaceIsLeftThereAndIsNotAwaitedIfAnotherLeaseHasIt(t
 		if err != nil {
 			t.Fatal(err)
 		}
-		atHome(func(w *world.World) error {
+		onHost(func(w *world.World) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			w.Context = ctx

@@ -113,7 +113,7 @@ func (c *convoy) letGo() {
 	}
 }
 
-// StartUndos has the kernel bring devices home, one after the other, and returns what waits for the end of each,
+// StartUndos has the kernel move devices back, one after the other, and returns what waits for the end of each,
 // in this order: of as many as it finds in the job. If it does not find the first, that is one that begins
 // when somebody waits for it.
 func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
@@ -142,7 +142,7 @@ func StartUndos(w *world.World, list []*RDMA) (waits []func() error) {
 }
 
 // undone waits for the end of the next move, which is the device's. If that did not begin, because one before it
-// failed, or if the device cannot move so, Undo brings it home alone.
+// failed, or if the device cannot move so, Undo moves it back alone.
 func (s *RDMA) undone(w *world.World, next func(time.Time) error, had string, users []int) error {
 	err := usedBy(next(poll.MoveBy(w.Context)), users)
 	if errors.Is(err, scan.ErrNotBegun) || errors.Is(err, scan.ErrShared) || errors.Is(err, rdma.ErrNameTaken) {
@@ -151,10 +151,10 @@ func (s *RDMA) undone(w *world.World, next func(time.Time) error, had string, us
 	if err == nil && had != string(s.Name) {
 		err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	}
-	return s.home(w, err)
+	return s.finishReturn(w, err)
 }
 
-// Undo brings the device home and gives it its name. It does not move a device that is home
+// Undo moves the device back and gives it its name. It does not move a device that is back
 // already: the kernel would carry the move out in full, and every user would lose the device.
 func (s *RDMA) Undo(w *world.World) error {
 	held, err := s.Lock(w)
@@ -168,18 +168,18 @@ func (s *RDMA) Undo(w *world.World) error {
 	if errors.Is(err, scan.ErrNotFound) {
 		err = s.search(w, held)
 	}
-	return s.home(w, err)
+	return s.finishReturn(w, err)
 }
 
-// home restores RDMA-CM's settings for a device that came back. If another device has its name, the
-// device gets it when all are home: the job may have swapped the names of two.
-func (s *RDMA) home(w *world.World, err error) error {
+// finishReturn restores RDMA-CM's settings for a device that came back. If another device has its name, the
+// device gets it when all are back: the job may have swapped the names of two.
+func (s *RDMA) finishReturn(w *world.World, err error) error {
 	if errors.Is(err, rdma.ErrNameTaken) {
 		w.Leave(s, func() error { return s.Verify(w) })
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
+		return fmt.Errorf("return RDMA device %s to the node: %w", s.Name, err)
 	}
 	return w.ApplyCM(string(s.Name), s.CM)
 }
@@ -189,12 +189,12 @@ func (s *RDMA) home(w *world.World, err error) error {
 func (s *RDMA) Verify(w *world.World) error {
 	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	if err != nil {
-		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
+		return fmt.Errorf("look at RDMA device %s on the node: %w", s.Name, err)
 	}
 	return w.ApplyCM(string(s.Name), s.CM)
 }
 
-// search looks for the device again and again, and brings it home.
+// search looks for the device again and again, and moves it back.
 func (s *RDMA) search(w *world.World, held *state.Lock) error {
 	lost := func() (bool, error) { return w.HasLost(s.ID) }
 	return w.Await(lost, scan.ErrNotFound, func() error {
@@ -206,7 +206,7 @@ func (s *RDMA) search(w *world.World, held *state.Lock) error {
 	})
 }
 
-// look looks for the device in the job and at home, and brings it home.
+// look looks for the device in the job and on the node, and moves it back.
 func (s *RDMA) look(w *world.World, find finder, inJob around, held *state.Lock) error {
 	err := s.fetch(w, find, inJob, held)
 	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, world.ErrNoNamespace) || errors.Is(err, scan.ErrShared) {
@@ -215,7 +215,7 @@ func (s *RDMA) look(w *world.World, find finder, inJob around, held *state.Lock)
 	return err
 }
 
-// fetch brings the device home from where it finds it. If another device has its name
+// fetch moves the device back from where it finds it. If another device has its name
 // meanwhile, it comes under a free one, and the error says so.
 func (s *RDMA) fetch(w *world.World, find finder, there around, held *state.Lock) error {
 	name, err := s.move(w, find, there, held, false)
@@ -228,7 +228,7 @@ func (s *RDMA) fetch(w *world.World, find finder, there around, held *state.Lock
 	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 }
 
-// move moves the device home, under its present name or a free one, and returns that name.
+// move moves the device to the node, under its present name or a free one, and returns that name.
 func (s *RDMA) move(w *world.World, find finder, there around, held *state.Lock, free bool) (name string, err error) {
 	err = there(func(v *scan.View) error {
 		d, users, err := s.seek(w, v, find)

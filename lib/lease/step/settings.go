@@ -46,7 +46,7 @@ func (s *Settings) Do(w *world.World) error {
 	})
 }
 
-// Undo brings the interface, which is home by now, up and restores its settings. It leaves the settings that need a
+// Undo brings the interface, which is back by now, up and restores its settings. It leaves the settings that need a
 // carrier for when all interfaces are up. Verify restores the rest: settings of an interface with a manager, and
 // settings that it shares with interfaces that may have been away, too.
 func (s *Settings) Undo(w *world.World) error {
@@ -66,7 +66,7 @@ func (s *Settings) raise(w *world.World, of world.Action) error {
 	if err != nil {
 		return err
 	}
-	stage := snapshot.Home
+	stage := snapshot.Returned
 	if managed {
 		stage = snapshot.Managed
 	}

@@ -7,7 +7,7 @@
 // A step has an entry in the journal before it is done, so its Undo may find it
 // not begun, half done or done, and may run again after it was killed half
 // way. It therefore asks the world what is left to do, by identity and never
-// by name, and finds nothing to do where all is home already.
+// by name, and finds nothing to do where all is back already.
 package step
 
 import (
@@ -33,7 +33,7 @@ type Verifier interface {
 	Verify(*world.World) error
 }
 
-// order says which kinds of steps a rollback undoes first: all interfaces are home before their settings. Moves,
+// order says which kinds of steps a rollback undoes first: all interfaces are back before their settings. Moves,
 // rdma and link, are undone as they were done (sortForUndo in lib/lease). Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
@@ -55,15 +55,15 @@ var order = []struct {
 
 // Where the parts of a rollback begin, in ranks.
 var (
-	// HomeBegins is the first rank that brings parts of the node home. Lower ranks were made for
+	// ReturnBegins is the first rank that returns parts of the node. Lower ranks were made for
 	// the job, and the rollback removes them whatever else fails.
-	HomeBegins = rankOf("rdma")
+	ReturnBegins = rankOf("rdma")
 	// Moved is the first rank after those that move an HCA or a part of it.
 	Moved = rankOf("settings")
 	// AllUp is the first rank after those that bring interfaces up.
 	AllUp = rankOf("access")
-	// AllHome is the first rank after those that bring parts of the node home.
-	AllHome = rankOf("devices")
+	// AllReturned is the first rank after those that return parts of the node.
+	AllReturned = rankOf("devices")
 )
 
 // more is a kind that is not in order. It is undone together with a kind that is.

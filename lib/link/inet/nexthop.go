@@ -126,8 +126,8 @@ func (m Nexthop) Members() []uint32 {
 }
 
 // ReadNexthops returns the next hop objects of the interface and the groups of
-// nothing else, and at home the groups that have others' members, too.
-func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) {
+// nothing else, and on the node the groups that have others' members, too.
+func ReadNexthops(r *netlink.Route, index int) (own, shared []Nexthop, err error) {
 	own, err = cleanNexthops(r.Entries(objects, index))
 	if err != nil || len(own) == 0 {
 		return nil, nil, err
@@ -140,12 +140,12 @@ func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) 
 		switch members := m.Members(); {
 		case !slices.ContainsFunc(members, isOwn):
 		case slices.ContainsFunc(members, isOther):
-			home = append(home, m)
+			shared = append(shared, m)
 		default:
 			own = append(own, m)
 		}
 	}
-	return own, home, err
+	return own, shared, err
 }
 
 // OthersNexthops returns the numbers of the objects that some groups and routes use, without an interface's own ones and
@@ -245,11 +245,11 @@ func ApplyNexthops(r *netlink.Route, index int, want []Nexthop, name string) err
 	if len(want) == 0 {
 		return nil
 	}
-	own, home, err := ReadNexthops(r, index)
+	own, shared, err := ReadNexthops(r, index)
 	if err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", name, err)
 	}
-	for _, m := range netlink.Missing(want, append(own, home...), Nexthop.Key) {
+	for _, m := range netlink.Missing(want, append(own, shared...), Nexthop.Key) {
 		_, err := r.Send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
 		if err != nil {
 			return fmt.Errorf("add next hop object %s to %s: %w", m, name, err)

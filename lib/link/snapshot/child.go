@@ -35,7 +35,7 @@ func readChildren(c *Conn, r *reading) error {
 	return nil
 }
 
-// findChild finds a child of the interface with an index, which is home. VLANs and
+// findChild finds a child of the interface with an index, which is back. VLANs and
 // ipvlans share their parent's hardware address, and theirs changes with the parent's, so their
 // IDs do not tell them apart. They stay on the node, so their index does. If somebody made one
 // again, its name does. The kernel makes P_Key children again, and their IDs tell them apart.

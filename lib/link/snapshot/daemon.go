@@ -12,8 +12,8 @@ import (
 func (s Settings) lessDaemons() Settings {
 	isRoute := func(m inet.Route) bool { return inet.IsDaemons(m.Protocol()) }
 	isObject := func(m inet.Nexthop) bool { return inet.IsDaemons(m.Protocol()) }
-	s.Routes, s.HomeRoutes = less(s.Routes, isRoute), less(s.HomeRoutes, isRoute)
-	s.Nexthops, s.HomeNexthops = less(s.Nexthops, isObject), less(s.HomeNexthops, isObject)
+	s.Routes, s.NodeRoutes = less(s.Routes, isRoute), less(s.NodeRoutes, isRoute)
+	s.Nexthops, s.NodeNexthops = less(s.Nexthops, isObject), less(s.NodeNexthops, isObject)
 	return s
 }
 
@@ -28,7 +28,7 @@ func less[M any](list []M, is func(M) bool) []M {
 // daemon does not make it again.
 func (s Settings) refuseOnDaemons() error {
 	var objects []uint32
-	for _, m := range slices.Concat(s.Nexthops, s.HomeNexthops) {
+	for _, m := range slices.Concat(s.Nexthops, s.NodeNexthops) {
 		if inet.IsDaemons(m.Protocol()) {
 			objects = append(objects, m.ID())
 		}
@@ -37,12 +37,12 @@ func (s Settings) refuseOnDaemons() error {
 		return nil
 	}
 	left := s.lessDaemons()
-	for _, m := range slices.Concat(left.Nexthops, left.HomeNexthops) {
+	for _, m := range slices.Concat(left.Nexthops, left.NodeNexthops) {
 		if slices.ContainsFunc(m.Members(), func(id uint32) bool { return slices.Contains(objects, id) }) {
 			return fmt.Errorf("next hop object %s of %s has members that are a routing daemon's, and gresnet cannot restore it", m, s.Name)
 		}
 	}
-	for _, m := range slices.Concat(left.Routes, left.HomeRoutes) {
+	for _, m := range slices.Concat(left.Routes, left.NodeRoutes) {
 		if m.UsesAny(objects) {
 			return fmt.Errorf("route %s of %s is by a next hop object of a routing daemon's, and gresnet cannot restore it", m, s.Name)
 		}

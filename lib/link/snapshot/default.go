@@ -12,7 +12,7 @@ import (
 // without it the node may be out of everybody's reach.
 func (s Settings) carriesDefaultRoute() bool {
 	return slices.ContainsFunc(s.Routes, inet.Route.IsDefault) ||
-		slices.ContainsFunc(s.HomeRoutes, inet.Route.IsDefault) ||
+		slices.ContainsFunc(s.NodeRoutes, inet.Route.IsDefault) ||
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.carriesDefaultRoute() })
 }
 
@@ -27,11 +27,11 @@ func (c *Conn) CarriesDefaultRoute(index int, s Settings) (bool, error) {
 		return false, err
 	}
 	for _, i := range above {
-		own, home, err := c.routes(i, nil)
+		own, shared, err := c.routes(i, nil)
 		if err != nil {
 			return false, fmt.Errorf("read the routes of interface %d: %w", i, err)
 		}
-		if slices.ContainsFunc(append(own, home...), inet.Route.IsDefault) {
+		if slices.ContainsFunc(append(own, shared...), inet.Route.IsDefault) {
 			return true, nil
 		}
 	}

@@ -13,7 +13,7 @@ type Driver struct {
 	TxQueues int `json:"tx_queues,omitempty"`
 	RxQueues int `json:"rx_queues,omitempty"`
 	ethtool.Settings
-	Files map[string]string `json:"files,omitempty"` // of its queues, below /sys/class/net/NAME; home only
+	Files map[string]string `json:"files,omitempty"` // of its queues, below /sys/class/net/NAME; only on the node
 }
 
 // Remade completes the settings of an interface that is about to be made again by what

@@ -29,7 +29,7 @@ func withDuplicate(t *testing.T) *bed {
 	return b
 }
 
-func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
+func TestADuplicateIsTestedAgainOnTheNodeAndNoJobHasIt(t *testing.T) {
 	netnstest.Slow(t)
 	for name, free := range map[string]bool{"whose other is there still": false, "whose other is gone": true} {
 		t.Run(name, func(t *testing.T) {

@@ -38,12 +38,12 @@ type kind struct {
 type phase int
 
 const (
-	down    phase = iota // it can have the setting while it is down
-	up                   // only while it is up, and no manager gives it
-	network              // its manager gives the setting, if it has one, or it needs what a manager gives
-	home                 // only the node has it
-	above                // it stands on the interface
-	shared               // other interfaces of the node have a part in it, and must be home, too
+	down     phase = iota // it can have the setting while it is down
+	up                    // only while it is up, and no manager gives it
+	network               // its manager gives the setting, if it has one, or it needs what a manager gives
+	nodeOnly              // only the node has it
+	above                 // it stands on the interface
+	shared                // other interfaces of the node have a part in it, and must be back, too
 	phases
 )
 
@@ -55,16 +55,16 @@ const (
 	InJob Stage = iota
 	// Managed is one that came back and has a manager: it gets what no manager gives it.
 	Managed
-	// Home is one that came back: it also gets what stands on it, and what only the node has.
-	Home
-	// Settled is one that has been home for a while: it also loses what others have given it since, and
-	// gets what it shares with other interfaces of the node, which must be home, too.
+	// Returned is one that came back: it also gets what stands on it, and what only the node has.
+	Returned
+	// Settled is one that has been back for a while: it also loses what others have given it since, and
+	// gets what it shares with other interfaces of the node, which must be back, too.
 	Settled
 )
 
 // has tells whether an interface gets the settings of a phase at a stage.
 func (s Stage) has(p phase) bool {
-	return p <= [...]phase{InJob: network, Managed: up, Home: above, Settled: shared}[s]
+	return p <= [...]phase{InJob: network, Managed: up, Returned: above, Settled: shared}[s]
 }
 
 // kinds is the table. They are read in its order, because some need what others have read. It is made in
@@ -106,7 +106,7 @@ func init() {
 				return hint.Join(c.giveAddresses(g.i.Index, g.want), c.awaitDAD(g.i.Index, g.want))
 			},
 			differ: func(_ *Conn, o comparing) ([]string, error) { return addressDifferences(o.have, o.want), nil }},
-		{name: "duplicate addresses", when: home, apply: applyDuplicates},
+		{name: "duplicate addresses", when: nodeOnly, apply: applyDuplicates},
 		{name: "neighbours", when: network,
 			read: func(c *Conn, r *reading) (err error) {
 				r.s.Neighbours, err = inet.ReadNeighbours(c.Route, r.i.Index)
@@ -146,24 +146,24 @@ func init() {
 
 		{name: "next hop objects", when: network, // the routes give those that they use
 			read: func(c *Conn, r *reading) (err error) {
-				r.s.Nexthops, r.s.HomeNexthops, err = inet.ReadNexthops(c.Route, r.i.Index)
+				r.s.Nexthops, r.s.NodeNexthops, err = inet.ReadNexthops(c.Route, r.i.Index)
 				return err
 			},
-			differ: all("next hop object", func(s Settings) []inet.Nexthop { return slices.Concat(s.Nexthops, s.HomeNexthops) }, inet.Nexthop.Key, inet.Nexthop.String)},
+			differ: all("next hop object", func(s Settings) []inet.Nexthop { return slices.Concat(s.Nexthops, s.NodeNexthops) }, inet.Nexthop.Key, inet.Nexthop.String)},
 		{name: "routes", when: network,
 			read: func(c *Conn, r *reading) (err error) {
-				r.s.Routes, r.s.HomeRoutes, err = c.routes(r.i.Index, r.s.homeObjects())
+				r.s.Routes, r.s.NodeRoutes, err = c.routes(r.i.Index, r.s.nodeObjects())
 				return err
 			},
 			apply: applyRoutes,
 			differ: func(_ *Conn, o comparing) ([]string, error) {
 				return netlink.Differences("route", o.want.settledRoutes(o.have), o.want.Routes, inet.Route.Key, inet.Route.String), nil
 			}},
-		{name: "routes that only the node has", when: shared, read: readHomeRoutes, apply: applyHomeRoutes,
-			differ: all("route", func(s Settings) []inet.Route { return s.HomeRoutes }, inet.Route.Key, inet.Route.String)},
+		{name: "routes that only the node has", when: shared, read: readNodeRoutes, apply: applyNodeRoutes,
+			differ: all("route", func(s Settings) []inet.Route { return s.NodeRoutes }, inet.Route.Key, inet.Route.String)},
 		{name: "interfaces that have a part in the routes", when: shared, read: readOthers},
 
-		{name: "queues' files", when: home, top: true, apply: applyQueueFiles, differ: differQueueFiles},
+		{name: "queues' files", when: nodeOnly, top: true, apply: applyQueueFiles, differ: differQueueFiles},
 	}
 }
 
@@ -198,7 +198,7 @@ type reading struct {
 
 // giving is an interface that gets settings.
 type giving struct {
-	i     link.Described // as it was before it was brought up; only its index from home on
+	i     link.Described // as it was before it was brought up; only its index from nodeOnly on
 	want  Settings
 	stage Stage
 }
@@ -222,7 +222,7 @@ func (c *Conn) give(p phase, g *giving) (err error) {
 	return err
 }
 
-// clear removes what others have given an interface since it is home. It must precede what gives that
+// clear removes what others have given an interface since it is back. It must precede what gives that
 // back: a neighbour that is another now is not made the old one by a request to replace it
 // (neighbour.c:neigh_add).
 func (c *Conn) clear(index int, want Settings) (err error) {

@@ -34,6 +34,6 @@ func (s Settings) aged() Settings {
 		}
 		return m.Aged(passed)
 	}
-	s.Routes, s.HomeRoutes = netlink.Keep(s.Routes, left), netlink.Keep(s.HomeRoutes, left)
+	s.Routes, s.NodeRoutes = netlink.Keep(s.Routes, left), netlink.Keep(s.NodeRoutes, left)
 	return s
 }

@@ -27,13 +27,13 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 	diff = addressDifferences(have, want)
 	if len(diff) > 0 {
 		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules
-		agreed.Nexthops, agreed.HomeNexthops = have.Nexthops, have.HomeNexthops
-		agreed.Routes, agreed.HomeRoutes = have.Routes, have.HomeRoutes
+		agreed.Nexthops, agreed.NodeNexthops = have.Nexthops, have.NodeNexthops
+		agreed.Routes, agreed.NodeRoutes = have.Routes, have.NodeRoutes
 		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, inet.Route.Key, inet.Route.String)...), nil
 	}
 	agreed.Neighbours = netlink.With(have.Neighbours, want.Neighbours, netlink.Key)
-	agreed.HomeNexthops = netlink.With(have.HomeNexthops, want.HomeNexthops, inet.Nexthop.Key)
-	agreed.HomeRoutes = netlink.With(have.HomeRoutes, want.HomeRoutes, inet.Route.Key)
+	agreed.NodeNexthops = netlink.With(have.NodeNexthops, want.NodeNexthops, inet.Nexthop.Key)
+	agreed.NodeRoutes = netlink.With(have.NodeRoutes, want.NodeRoutes, inet.Route.Key)
 
 	agreed.Nexthops, diff = netlink.Concede(diff, "next hop object", have.Nexthops, want.Nexthops, inet.Nexthop.Protocol, inet.Nexthop.Key, inet.Nexthop.String)
 	agreed.Routes, diff = netlink.Concede(diff, "route", have.Routes, want.Routes, inet.Route.Protocol, inet.Route.Key, inet.Route.String)

@@ -33,8 +33,8 @@ ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 			if err != nil {
 				return err
 			}
-			if len(first.Rules) != 1 || len(second.Rules) != 1 || len(first.Children) != 1 || len(first.HomeRoutes) != 1 {
-				t.Errorf("hca0 has %d rules, %d children, %d borrowed routes, other %d rules", len(first.Rules), len(first.Children), len(first.HomeRoutes), len(second.Rules))
+			if len(first.Rules) != 1 || len(second.Rules) != 1 || len(first.Children) != 1 || len(first.NodeRoutes) != 1 {
+				t.Errorf("hca0 has %d rules, %d children, %d borrowed routes, other %d rules", len(first.Rules), len(first.Children), len(first.NodeRoutes), len(second.Rules))
 			}
 			for i, s := range []snapshot.Settings{one, two} {
 				if got := throughJSON(t, []snapshot.Settings{first, second}[i]); len(got.Addresses) != len(s.Addresses) || len(got.Routes) != len(s.Routes) {

@@ -21,7 +21,7 @@ type Other struct {
 
 // Shares tells whether other interfaces have a part in what this one has.
 func (s Settings) Shares() bool {
-	return len(s.HomeRoutes)+len(s.HomeNexthops) > 0 ||
+	return len(s.NodeRoutes)+len(s.NodeNexthops) > 0 ||
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.Shares() })
 }
 
@@ -29,7 +29,7 @@ func (s Settings) Shares() bool {
 func readOthers(c *Conn, r *reading) (err error) {
 	var p parties
 	s := r.s.lessDaemons()
-	for _, m := range s.HomeRoutes {
+	for _, m := range s.NodeRoutes {
 		m.EachIndex(func(b []byte) { p.at(int(native.Uint32(b))) })
 	}
 	if err := c.owners(&p, s); err != nil {
@@ -75,7 +75,7 @@ func (p parties) known(c *Conn) (list []Other, err error) {
 
 // owners adds whose the members of shared groups are, and the objects that routes from an address of this one use.
 func (c *Conn) owners(p *parties, s Settings) error {
-	for _, id := range inet.OthersNexthops(s.Nexthops, s.HomeNexthops, s.HomeRoutes) {
+	for _, id := range inet.OthersNexthops(s.Nexthops, s.NodeNexthops, s.NodeRoutes) {
 		indices, err := inet.NexthopOwners(c.Route, id)
 		if err != nil {
 			return err
@@ -117,12 +117,12 @@ func (s Settings) Sharings() (list []Sharing) {
 // sharedWith names the first group or route that another interface has a part in.
 func (s Settings) sharedWith(o Other) string {
 	s = s.lessDaemons()
-	for _, m := range s.HomeNexthops {
+	for _, m := range s.NodeNexthops {
 		if slices.ContainsFunc(m.Members(), func(id uint32) bool { return slices.Contains(o.Objects, id) }) {
 			return fmt.Sprintf("next hop object %s of %s", m, s.Name)
 		}
 	}
-	for _, m := range slices.Concat(s.HomeRoutes, s.Routes) {
+	for _, m := range slices.Concat(s.NodeRoutes, s.Routes) {
 		needs := m.UsesAny(o.Objects) || slices.Contains(o.Sources, inet.RouteSource(m))
 		m.EachIndex(func(b []byte) { needs = needs || int(native.Uint32(b)) == o.Index })
 		if needs {
@@ -197,6 +197,6 @@ func (c *Conn) located(want Settings) (Settings, error) {
 			want.Others[n].Index = alike[0].Index
 		}
 	}
-	want.HomeRoutes = inet.RenumberRoutes(want.HomeRoutes, now)
+	want.NodeRoutes = inet.RenumberRoutes(want.NodeRoutes, now)
 	return want, nil
 }

@@ -18,7 +18,7 @@ ip -6 route add fd09::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev o
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.1.0.1 dev other; ip nexthop add id 9 group 7/8; ip route add 10.10.0.0/16 nhid 9
 ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12.0.0/16 via 10.1.0.1 dev other src 10.0.0.2`)
 	settle(b.node)
-	before := home(b.node)
+	before := rest(b.node)
 	names := []string{"hca0", "other"}
 	settings := map[string]snapshot.Settings{}
 	var taken []int
@@ -54,7 +54,7 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 		return nil
 	})
 	in(t, b.node, func(c *snapshot.Conn) error {
-		for _, stage := range []snapshot.Stage{snapshot.Home, snapshot.Settled} {
+		for _, stage := range []snapshot.Stage{snapshot.Returned, snapshot.Settled} {
 			for _, name := range names {
 				if err := apply(c, find(t, c, name).Index, throughJSON(t, settings[name]), stage); err != nil {
 					return err
@@ -69,7 +69,7 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 		}
 		return nil
 	})
-	if diff := netnstest.Diff(before, home(b.node)); diff != "" {
+	if diff := netnstest.Diff(before, rest(b.node)); diff != "" {
 		t.Errorf("before (-) and after (+):\n%s", diff)
 	}
 }

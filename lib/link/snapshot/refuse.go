@@ -50,7 +50,7 @@ func (c *Conn) refuse(i link.Described, s Settings) error {
 
 // refuseEncapsulation refuses routes whose encapsulation the kernel does not tell in full.
 func (s Settings) refuseEncapsulation() error {
-	for _, m := range slices.Concat(s.Routes, s.HomeRoutes) {
+	for _, m := range slices.Concat(s.Routes, s.NodeRoutes) {
 		if what := m.Lost(); what != "" {
 			return fmt.Errorf("%s encapsulates what route %s of %s takes, and gresnet cannot restore it", what, m, s.Name)
 		}
@@ -72,11 +72,11 @@ func (s Settings) refuseEncapsulation() error {
 // no longer on a link.
 func (c *Conn) refuseRoutes(s Settings) error {
 	const again = "the kernel does not take %s %s of %s again, and gresnet could not restore it: %w"
-	m, err := inet.RefusedRoute(c.Route, s.Index, slices.Concat(s.Routes, s.HomeRoutes), s.Routes)
+	m, err := inet.RefusedRoute(c.Route, s.Index, slices.Concat(s.Routes, s.NodeRoutes), s.Routes)
 	if err != nil {
 		return hint.With(fmt.Errorf(again, "route", m, s.Name, err), againHint)
 	}
-	object, err := inet.RefusedNexthop(c.Route, s.Index, slices.Concat(s.Nexthops, s.HomeNexthops), s.Routes)
+	object, err := inet.RefusedNexthop(c.Route, s.Index, slices.Concat(s.Nexthops, s.NodeNexthops), s.Routes)
 	if err != nil {
 		return hint.With(fmt.Errorf(again, "next hop object", object, s.Name, err), againHint)
 	}

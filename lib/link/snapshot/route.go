@@ -60,24 +60,24 @@ func (want Settings) settledRoutes(have Settings) []inet.Route {
 // routes returns the routes of the interface, and apart from them those that other
 // interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
 // objects that others have a part in.
-func (c *Conn) routes(index int, objects []uint32) (own, home []inet.Route, err error) {
+func (c *Conn) routes(index int, objects []uint32) (own, shared []inet.Route, err error) {
 	list, err := inet.ReadRoutes(c.Route, index, unix.AF_INET, unix.AF_INET6)
 	if err != nil {
 		return nil, nil, err
 	}
-	own, home = inet.PartRoutes(list, objects)
-	return own, home, nil
+	own, shared = inet.PartRoutes(list, objects)
+	return own, shared, nil
 }
 
-// homeObjects returns the numbers of the next hop objects that only the node can have.
-func (s Settings) homeObjects() []uint32 {
-	return inet.NexthopIDs(s.HomeNexthops)
+// nodeObjects returns the numbers of the next hop objects that only the node can have.
+func (s Settings) nodeObjects() []uint32 {
+	return inet.NexthopIDs(s.NodeNexthops)
 }
 
 // applyRoutes also gives the next hop objects that they use.
 func applyRoutes(c *Conn, g *giving) error {
 	return c.despiteRules(g.want, func() error {
-		have, _, err := c.routes(g.i.Index, g.want.homeObjects())
+		have, _, err := c.routes(g.i.Index, g.want.nodeObjects())
 		if err != nil {
 			return fmt.Errorf("read the routes of %s: %w", g.want.Name, err)
 		}
@@ -94,7 +94,7 @@ func applyRoutes(c *Conn, g *giving) error {
 func (c *Conn) despiteRules(want Settings, do func() error) error {
 	tables := inet.DirectTables(want.Routes)
 	var ways []inet.Way
-	for _, gateway := range inet.Gateways(slices.Concat(want.Routes, want.HomeRoutes), slices.Concat(want.Nexthops, want.HomeNexthops)) {
+	for _, gateway := range inet.Gateways(slices.Concat(want.Routes, want.NodeRoutes), slices.Concat(want.Nexthops, want.NodeNexthops)) {
 		ways = append(ways, inet.Way{Gateway: gateway, Tables: tables})
 	}
 	return inet.DespiteRules(c.Route, want.forRules(), ways, do)

@@ -38,8 +38,8 @@ type Settings struct {
 	Manager string `json:"manager,omitempty"`
 
 	// What other interfaces of the node have a part in: only Settled gives it.
-	HomeNexthops []inet.Nexthop `json:"home_nexthops,omitempty"` // groups with others' members
-	HomeRoutes   []inet.Route   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	NodeNexthops []inet.Nexthop `json:"node_nexthops,omitempty"` // groups with others' members
+	NodeRoutes   []inet.Route   `json:"node_routes,omitempty"`   // over others, too, or from an address of this one
 	Others       []Other        `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
 	Children     []Child        `json:"children,omitempty"`      // which stay on the node
 
@@ -102,7 +102,7 @@ func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error
 		err = c.clear(index, want)
 	}
 	raised, raiseErr := c.raise(index, want, stage)
-	return c.andAtHome(raised, index, want, stage, hint.Join(err, raiseErr))
+	return c.andOnNode(raised, index, want, stage, hint.Join(err, raiseErr))
 }
 
 // ApplyTo does what Apply does at a stage before Settled, to an interface that was just looked at.
@@ -112,21 +112,21 @@ func (c *Conn) ApplyTo(i link.Described, want Settings, stage Stage) (finish fun
 		want = want.lessDaemons()
 	}
 	raised, err := c.raiseLooked(i, want, stage)
-	return c.andAtHome(raised, i.Index, want, stage, err)
+	return c.andOnNode(raised, i.Index, want, stage, err)
 }
 
-// andAtHome gives an interface what it gets after raise: at once, or when raised has given what raise left.
-func (c *Conn) andAtHome(raised func() error, index int, want Settings, stage Stage, err error) (finish func() error, _ error) {
-	atHome := func() error {
+// andOnNode gives an interface what it gets after raise: at once, or when raised has given what raise left.
+func (c *Conn) andOnNode(raised func() error, index int, want Settings, stage Stage, err error) (finish func() error, _ error) {
+	onNode := func() error {
 		defer c.AskAgain()()
 		g := giving{want: want, stage: stage}
 		g.i.Index = index
-		return hint.Join(c.give(home, &g), c.give(above, &g), c.give(shared, &g))
+		return hint.Join(c.give(nodeOnly, &g), c.give(above, &g), c.give(shared, &g))
 	}
 	if raised == nil {
-		return nil, hint.Join(err, atHome())
+		return nil, hint.Join(err, onNode())
 	}
-	return func() error { return hint.Join(raised(), atHome()) }, err
+	return func() error { return hint.Join(raised(), onNode()) }, err
 }
 
 // Finished does what Apply has left, too.

@@ -72,8 +72,8 @@ ip rule; ip -6 rule
 ip -d -6 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/' | sort`)
 }
 
-// home returns what `ip` knows of the namespace beyond the interface.
-func home(ns *netnstest.NS) string {
+// rest returns what `ip` knows of the namespace beyond the interface.
+func rest(ns *netnstest.NS) string {
 	return ns.Run(`ip maddr show dev hca0 | sed 1d | sort; sed -n 's/^[0-9]* *hca0//p' /proc/net/anycast6
 ip -d -4 route show table all | sed '/^local\|^broadcast\|^multicast/d' | sort
 ip -d -6 route show table all | sed 's/expires [0-9]*sec/expires Nsec/; /^local\|^anycast\|^multicast\|^fe80/d' | sort
@@ -213,7 +213,7 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 			settle(b.node)
 			awaitTested(b.node)
 			before := picture(b.node)
-			beforeHome := home(b.node)
+			restBefore := rest(b.node)
 			var id link.ID
 			var s snapshot.Settings
 			in(t, b.node, func(c *snapshot.Conn) error {
@@ -262,7 +262,7 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 			if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
 				t.Errorf("before (-) and after (+):\n%s", diff)
 			}
-			if diff := netnstest.Diff(beforeHome, home(b.node)); diff != "" {
+			if diff := netnstest.Diff(restBefore, rest(b.node)); diff != "" {
 				t.Errorf("the rest of the node, before (-) and after (+):\n%s", diff)
 			}
 		})
@@ -581,7 +581,7 @@ func TestAnInterfaceHasItsIndexAgainThoughTheJobHadThatForAnother(t *testing.T) 
 			})
 			in(t, b.node, func(c *snapshot.Conn) error {
 				if is := find(t, c, "hca0").Index; (is == was) != tt.again {
-					t.Errorf("it has index %d at home, it had %d", is, was)
+					t.Errorf("it has index %d on the node, it had %d", is, was)
 				}
 				return nil
 			})

@@ -23,7 +23,7 @@ import (
 // Values are an interface's own sysctls: "ipv4/conf/rp_filter" is
 // net.ipv4.conf.NAME.rp_filter. An interface that arrives in a namespace has
 // what that namespace's default is, so all are kept: which of them an
-// administrator set cannot be told from the default at home, which may have
+// administrator set cannot be told from the default on the node, which may have
 // been changed after the interface was made.
 type Values map[string]string
 

@@ -30,7 +30,7 @@ type Header struct {
 	Version int    `json:"version"`
 	Job     uint32 `json:"job"`
 	Run     string `json:"run"`
-	Host    string `json:"host"` // the network namespace that is home, by device and inode
+	Host    string `json:"host"` // the root network namespace, by device and inode
 
 	Since time.Duration `json:"since"`          // time from the node's boot to the lease's beginning
 	Undo  time.Duration `json:"undo,omitempty"` // how long an epilog may take

@@ -262,7 +262,7 @@ func TestClaimsAreReleasedByRun(t *testing.T) {
 	if _, held := now.Holder(a); held {
 		t.Error("a released HCA has a holder")
 	}
-	// The next rollback brought it home.
+	// The next rollback returned it.
 	must(t, n.Update(t.Context(), func(t *table.Table) error { t.Release(1, "0", table.OwnClaims(nil, false), nil); return nil }))
 	if now, _ = n.Read(); len(now.Claims) != 1 {
 		t.Errorf("claims %+v", now.Claims)

@@ -43,7 +43,7 @@ func (t *Table) seat(id node.ID) (pci, interfaces string) {
 }
 
 // writeInUse has the list of HCAs in use agree with the table. It comes before the table is written: an HCA
-// that a kill leaves in the list alone is home. Readers take no lock, so it is replaced by rename.
+// that a kill leaves in the list alone is on the node. Readers take no lock, so it is replaced by rename.
 func (f Folder) writeInUse(t *Table) error {
 	file, text := state.Dir(f).InUse(), t.InUse()
 	now, err := os.ReadFile(file)

@@ -90,7 +90,7 @@ func (t *Table) Of(job uint32, run string) (claims []Claim) {
 }
 
 // Release removes the claims of a job's run that are a lease's own, as OwnClaims tells. It
-// quarantines the HCAs in away, which could not be brought home; away has the reasons.
+// quarantines the HCAs in away, which could not be returned; away has the reasons.
 func (t *Table) Release(job uint32, run string, own func(Claim) bool, away map[node.ID]string) {
 	kept := t.Claims[:0]
 	for _, c := range t.Claims {

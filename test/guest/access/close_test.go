@@ -56,8 +56,8 @@ func TestWhatTheSiteDoesNotListIsNotClosed(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.Run(t, reopen)
-	vm.Must(t, "prolog", vm.HomeJob)
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	names := vm.HCAs(t)
 	for i, name := range names {
 		node := vm.UverbsOf(t, name)
@@ -75,11 +75,11 @@ func TestALeaseRestoresClosedNodesWhoeverOpenedThem(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	for _, name := range names {
 		vm.Run(t, "chmod 666 /dev/infiniband/"+vm.UverbsOf(t, name))
 	}
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 }
 
@@ -93,9 +93,9 @@ func TestAnOpenNodeIsRestoredOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	before := vm.Picture(t)
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Same(t, before)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	vm.WriteConfig(t, closing)
-	vm.Must(t, "epilog", vm.HomeJob) // what host was when the job began holds
+	vm.Must(t, "epilog", vm.ReturnJob) // what host was when the job began holds
 	vm.Same(t, before)
 	vm.WriteConfig(t, strings.Split(closing, "[[hca]]")[0]) // all of them
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
@@ -109,7 +109,7 @@ func TestAnOpenNodeIsRestoredOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 }
 
 // Some sites give HCAs to a group of users by setfacl, and no HCA to others.
-func TestTheAccessControlListOfADeviceNodeComesHome(t *testing.T) {
+func TestTheAccessControlListOfADeviceNodeIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
@@ -140,11 +140,11 @@ func TestTheAccessControlListOfADeviceNodeComesHome(t *testing.T) {
 	const open = "for d in /dev/infiniband/uverbs*; do ! (exec 3<>$d) 2>/dev/null || echo opened; done"
 	before := vm.Picture(t)
 	all := strings.Count(vm.As(t, "alice", open), "opened")
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	if with := strings.Count(vm.As(t, "alice", open), "opened"); with != all-2 {
 		t.Errorf("alice may open %d device nodes while a job has two HCAs, and %d before", with, all)
 	}
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 	if again := strings.Count(vm.As(t, "alice", open), "opened"); again != all || all != len(vm.HCAs(t)) {
 		t.Errorf("alice may open %d device nodes, and %d before, of %d", again, all, len(vm.HCAs(t)))
@@ -226,14 +226,14 @@ func TestTheRuleForUdevLeavesLeasesAlone(t *testing.T) {
 	withRule(t)
 	vm.Run(t, reopen)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	const nodes = "stat -c '%n %a %u %t:%T' /run/gresnet/jobs/*/dev/*"
 	leased := vm.Run(t, nodes)
 	vm.Run(t, reopen)
 	if got := vm.Run(t, nodes); got != leased {
 		t.Errorf("the lease's device nodes are\n%swere\n%s", got, leased)
 	}
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 }
 

@@ -406,7 +406,7 @@ func TestAUserWhoBlocksInACallOnAFreeHCAFailsNoPrologAndNoEpilog(t *testing.T) {
 	vm.IsRefused(t, 900071, "SLURM_JOB_PARTITION=first", "it is quarantined since job 900070")
 	f.End()
 	ends(t, pid)
-	vm.Eventually(t, "the HCA is home", func() bool {
+	vm.Eventually(t, "the HCA is back", func() bool {
 		_, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))
 		return code == 0 && !strings.Contains(status(t), "quarantined")
 	})
@@ -439,7 +439,7 @@ func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 		t.Errorf("another job's HCA had %s ids and has %s", had, has)
 	}
 	vm.Must(t, "epilog", inPartition(900070, "first"))
-	// A move takes the HCA from all who use it. Then it is home, where the other job's user finds it, too.
+	// A move takes the HCA from all who use it. Then it is back, where the other job's user finds it, too.
 	if vm.IsExclusive(t) {
 		if said := status(t); strings.Contains(said, "quarantined") {
 			t.Errorf("after a move status says\n%s", said)
@@ -467,7 +467,7 @@ func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 
 // An id that resolves 127.0.0.1 is attached to the first active HCA of the kernel's list, in
 // whatever network namespace that is (cma.c:cma_bind_loopback). A process that blocks meanwhile
-// keeps the kernel from ending a move of it. In shared mode nothing moves: the HCA goes home, and is no
+// keeps the kernel from ending a move of it. In shared mode nothing moves: the HCA is being returned, and is no
 // job's until the process ends. If this fails, the kernel has been fixed, and docs/security.md is to
 // say so.
 func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(t *testing.T) {
@@ -515,7 +515,7 @@ func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(
 	}
 	vm.Must(t, "epilog", inPartition(900071, "first"))
 	f.End()
-	vm.Eventually(t, "the HCAs are home", func() bool {
+	vm.Eventually(t, "the HCAs are back", func() bool {
 		_, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))
 		return code == 0 && !strings.Contains(status(t), "quarantined")
 	})

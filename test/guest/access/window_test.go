@@ -75,8 +75,8 @@ func TestAUserWhoOpensInALoopNeverOpensADeviceNodeOfTheNodes(t *testing.T) {
 	began := func() bool { return strings.Contains(vm.Run(t, "cat /tmp/loop"), "began") }
 	vm.Eventually(t, "the loop runs", began)
 	for range vm.Rounds(3, 10) {
-		vm.Must(t, "prolog", vm.HomeJob)
-		vm.Must(t, "epilog", vm.HomeJob)
+		vm.Must(t, "prolog", vm.ReturnJob)
+		vm.Must(t, "epilog", vm.ReturnJob)
 	}
 	stop()
 	ended := func() bool { return strings.Contains(vm.Run(t, "cat /tmp/loop"), "tries:") }

@@ -39,8 +39,8 @@ func without(pattern string) func([]byte) []byte {
 	}
 }
 
-// homes returns what is in the root namespace, without what was configured of it.
-func homes(t *testing.T) string {
+// onNode returns what is in the root namespace, without what was configured of it.
+func onNode(t *testing.T) string {
 	t.Helper()
 	return vm.Run(t, "udevadm settle; rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort; ls /sys/class/net | sort")
 }
@@ -52,11 +52,11 @@ func quarantined(t *testing.T) string {
 }
 
 // survives damages a lease, and holds the epilog to its promise: all devices
-// are home, what it could not restore is quarantined, it says so once, and the
+// are back, what it could not restore is quarantined, it says so once, and the
 // journal that it should have had, put back, restores the rest.
 func survives(t *testing.T, before string, damage func()) (out string, code int) {
 	t.Helper()
-	home := homes(t)
+	devices := onNode(t)
 	vm.Must(t, "prolog", vm.DamageJob)
 	whole, err := os.ReadFile(vm.DamageJournal)
 	if err != nil {
@@ -64,8 +64,8 @@ func survives(t *testing.T, before string, damage func()) (out string, code int)
 	}
 	damage()
 	out, code = vm.ByHand(t, "epilog", vm.DamageJob)
-	if now := homes(t); now != home {
-		t.Errorf("not all is home: %s\nthe epilog: exit %d: %s", now, code, out)
+	if now := onNode(t); now != devices {
+		t.Errorf("not all is back: %s\nthe epilog: exit %d: %s", now, code, out)
 	}
 	switch held := quarantined(t); code {
 	case 0:
@@ -103,7 +103,7 @@ func survives(t *testing.T, before string, damage func()) (out string, code int)
 	return out, code
 }
 
-func TestALeaseWhoseJournalIsDamagedComesHome(t *testing.T) {
+func TestALeaseWhoseJournalIsDamagedIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	names := vm.HCAs(t)
@@ -310,12 +310,12 @@ func TestANodeTableOfAnotherVersionStopsProlog(t *testing.T) {
 	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900065 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "state of another version: 2") {
 		t.Errorf("prolog: exit %d: %s", code, out)
 	}
-	home := vm.Run(t, "rdma dev | wc -l")
+	devices := vm.Run(t, "rdma dev | wc -l")
 	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "state of another version: 2") {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
-	if now := vm.Run(t, "rdma dev | wc -l"); vm.Mode(t) == "exclusive" && now == home {
-		t.Error("the epilog brought nothing home")
+	if now := vm.Run(t, "rdma dev | wc -l"); vm.Mode(t) == "exclusive" && now == devices {
+		t.Error("the epilog returned nothing")
 	}
 	if err := os.WriteFile(layout, saved, 0o644); err != nil {
 		t.Fatal(err)

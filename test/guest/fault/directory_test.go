@@ -10,7 +10,7 @@ import (
 	"gresnet/test/standin"
 )
 
-func TestALeaseThatSomebodyTookApartComesHome(t *testing.T) {
+func TestALeaseThatSomebodyTookApartIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
@@ -33,7 +33,7 @@ func TestALeaseThatSomebodyTookApartComesHome(t *testing.T) {
 	}
 }
 
-func TestALeaseThatSomebodyDeletedComesHomeAndIsNotTrusted(t *testing.T) {
+func TestALeaseThatSomebodyDeletedIsReturnedAndIsNotTrusted(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.AnHCAOfEachKind(t)
 	names := vm.HCAs(t)

@@ -65,7 +65,7 @@ func TestAMoveThatHangsIsAbandonedAndTheHCAKeptFromLaterJobs(t *testing.T) {
 	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
 		t.Errorf("release while the move hangs: exit %d: %s", code, out)
 	}
-	// The move lands after all: the next epilog brings the device home.
+	// The move lands after all: the next epilog returns the device.
 	free(t)
 	vm.Eventually(t, "the abandoned move has landed", func() bool {
 		_, err := vm.Try("pgrep -x gresnet-mover")

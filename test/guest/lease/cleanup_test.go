@@ -146,7 +146,7 @@ func TestStatusShowsWhoHoldsWhat(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
+func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsBack(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)

@@ -202,7 +202,7 @@ func TestAnEpilogDoesNotFailWhileALookIsInItsJob(t *testing.T) {
 		looks.Wait()
 		vm.Same(t, before)
 	}
-	if home := vm.HCAs(t); !slices.Contains(home, hca) {
-		t.Errorf("%s is not home: %v", hca, home)
+	if all := vm.HCAs(t); !slices.Contains(all, hca) {
+		t.Errorf("%s is not back: %v", hca, all)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A move empties the tables that the kernel keeps of DCB, and leaves the driver's alone.
-func TestWhatIsSetOfDataCenterBridgingIsTheJobsAndComesHome(t *testing.T) {
+func TestWhatIsSetOfDataCenterBridgingIsTheJobsAndIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	names := vm.HCAs(t)

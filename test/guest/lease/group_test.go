@@ -18,7 +18,7 @@ func roceParent(t *testing.T) string {
 }
 
 // The kernel joins it with the first VLAN of an interface, and forgets it when that moves.
-func TestTheGroupOfVLANRegistrationComesHome(t *testing.T) {
+func TestTheGroupOfVLANRegistrationIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	parent := roceParent(t)
 	vm.Run(t, "ip link add link "+parent+" name v9 type vlan id 9 gvrp on; ip link set v9 up")
@@ -40,7 +40,7 @@ func TestTheGroupOfVLANRegistrationComesHome(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestNextHopsWithLabelsComeHome(t *testing.T) {
+func TestNextHopsWithLabelsAreReturned(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	parent := roceParent(t)
 	vm.Run(t, "modprobe mpls_iptunnel; ip nexthop add id 81 encap mpls 300/400 via 10.251.0.1 dev "+parent+` onlink

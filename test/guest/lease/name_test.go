@@ -11,25 +11,25 @@ import (
 
 // Since 7.3 a namespace has each name once; before, the node has. What comes while a job
 // has an HCA is named after the lowest name that is free, and may have that HCA's.
-func TestAnHCAWhoseNameIsTakenComesHomeUnderAnotherAndIsRenamedWhenItCan(t *testing.T) {
+func TestAnHCAWhoseNameIsTakenIsReturnedUnderAnotherAndIsRenamedWhenItCan(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	const addresses = "ip -o addr show up scope global | awk '{print $2, $4}' | sort"
 	before, had := vm.Picture(t), vm.Run(t, addresses)
 	other, name := vm.HCAs(t)[1], names[0]
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	if _, err := vm.Try("rdma dev set " + other + " name " + name); err != nil {
-		vm.Must(t, "epilog", vm.HomeJob)
+		vm.Must(t, "epilog", vm.ReturnJob)
 		vm.Same(t, before)
 		return // nobody can have it
 	}
 	for range 2 {
-		out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+		out, code := vm.ByHand(t, "epilog", vm.ReturnJob)
 		if code != 2 || !strings.Contains(out, "to "+name+": another RDMA device has that name") {
 			t.Fatalf("epilog: exit %d: %s", code, out)
 		}
 		if all := vm.Run(t, "ls /sys/class/infiniband | xargs"); !regexp.MustCompile(`\bgresnet[0-9]+\b`).MatchString(all) {
-			t.Errorf("it is not at home under another name: %s", all)
+			t.Errorf("it is not on the node under another name: %s", all)
 		}
 		if has := vm.Run(t, addresses); has != had {
 			t.Errorf("the node's interfaces had\n%shave\n%s", had, has)
@@ -37,13 +37,13 @@ func TestAnHCAWhoseNameIsTakenComesHomeUnderAnotherAndIsRenamedWhenItCan(t *test
 	}
 	vm.IsRefused(t, 900061, "SLURM_JOB_GPUS=0", "quarantined")
 	vm.Run(t, "rdma dev set "+name+" name "+other)
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 }
 
 // By root in a job, or by the site: before 7.3 an HCA keeps its name wherever it is, so that
 // two that come back have each other's.
-func TestHCAsWhoseNamesWereSwappedComeHomeUnderTheirOwn(t *testing.T) {
+func TestHCAsWhoseNamesWereSwappedAreReturnedUnderTheirOwn(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
 	all := vm.HCAs(t)

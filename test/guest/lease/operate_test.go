@@ -28,7 +28,7 @@ func port(t *testing.T, parameter, hca string) {
 	t.Cleanup(func() { vm.Run(t, "echo -1 >"+file) })
 }
 
-func TestAPortThatComesHomeWithoutItsLinkIsAWarning(t *testing.T) {
+func TestAPortThatIsReturnedWithoutItsLinkIsAWarning(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
@@ -54,7 +54,7 @@ func TestALinkThatComesUpLateIsWaitedFor(t *testing.T) {
 	if err := epilog.Start(); err != nil {
 		t.Fatal(err)
 	}
-	vm.Eventually(t, "the HCA is home while its lease is there", func() bool {
+	vm.Eventually(t, "the HCA is back while its lease is there", func() bool {
 		_, err := vm.Try("[ -e /run/gresnet/jobs/900090/journal ] && ! [ -e /run/gresnet/jobs/900090/env ] && rdma dev show " + names[0])
 		return err == nil
 	})
@@ -169,7 +169,7 @@ func TestTheMetricsFileSaysWhatTheNodeHasAndDid(t *testing.T) {
 	vm.Must(t, "epilog", operateJob)
 	has(`gresnet_leases{state="complete"} 0`, `gresnet_hcas{state="free"} 2`,
 		`gresnet_runs_total{program="epilog",result="done"} 1`, `gresnet_run_seconds_count{program="epilog"} 1`,
-		`gresnet_moves_total{device="interface",direction="home",result="done"} 1`, moves("out"), moves("home"))
+		`gresnet_moves_total{device="interface",direction="back",result="done"} 1`, moves("out"), moves("back"))
 }
 
 // otherMode returns the RDMA netns mode that the node is not in.

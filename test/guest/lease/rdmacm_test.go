@@ -10,7 +10,7 @@ import (
 
 // In exclusive mode RDMA-CM forgets a device that is moved. Sites' tools remove the folder
 // in which they have set what it has.
-func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
+func TestWhatRDMACMHasForAnHCAIsTheJobsAndIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	const folder = "/sys/kernel/config/rdma_cm/"
@@ -52,7 +52,7 @@ func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
 		}
 		vm.Must(t, "epilog", vm.InvariantJob)
 		if now := get(); now != has && (vm.Mode(t) == "exclusive" || !made) {
-			t.Errorf("at home they have\n%s\nand had\n%s", now, has)
+			t.Errorf("on the node they have\n%s\nand had\n%s", now, has)
 		}
 	}
 	if left := vm.Run(t, "ls "+folder); left != "" {

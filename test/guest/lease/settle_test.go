@@ -48,7 +48,7 @@ func TestAnEpilogWaitsForUdevdThatHasNotReadItsEventsYet(t *testing.T) {
 		vm.Must(t, "prolog", job)
 		vm.Run(t, "pkill -STOP systemd-udevd")
 		end := vm.Begin(t, "epilog", job)
-		vm.Eventually(t, "the HCAs are home", func() bool { return len(vm.HCAs(t)) == len(names) })
+		vm.Eventually(t, "the HCAs are back", func() bool { return len(vm.HCAs(t)) == len(names) })
 		if killed {
 			vm.Run(t, "pkill -KILL -f '^[^ ]*gresnet-epilog'")
 			end()

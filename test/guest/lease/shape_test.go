@@ -9,10 +9,10 @@ import (
 )
 
 // As an HCA of a driver that makes no interface, and can be moved.
-func TestHCAsWithoutInterfacesGoToAJobAndComeHome(t *testing.T) {
+func TestHCAsWithoutInterfacesGoToAJobAndBack(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithHCAs(t, "nmin=2")
-	vm.Shape{HCAs: vm.HCAs(t), Ports: 1}.GoesToAJobAndComesHome(t)
+	vm.Shape{HCAs: vm.HCAs(t), Ports: 1}.GoesToAJobAndBack(t)
 }
 
 // As EFA, whose driver has no disassociate_ucontext.
@@ -24,16 +24,16 @@ func TestHCAsThatNobodyCanMoveGoToJobsInSharedModeAlone(t *testing.T) {
 		shape.IsRefused(t, "its driver cannot be moved")
 		return
 	}
-	shape.GoesToAJobAndComesHome(t)
+	shape.GoesToAJobAndBack(t)
 }
 
 // As a ConnectX-3, or a ConnectX in multiport RoCE mode.
-func TestRoCEHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *testing.T) {
+func TestRoCEHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	twoPorts(t, "nroce=2")
 }
 
-func TestInfiniBandHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *testing.T) {
+func TestInfiniBandHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndBack(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	twoPorts(t, "nib=2")
 }
@@ -41,7 +41,7 @@ func TestInfiniBandHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *t
 func twoPorts(t *testing.T, hcas string) {
 	t.Helper()
 	vm.WithHCAs(t, hcas+" ports=2")
-	vm.Shape{HCAs: vm.HCAs(t), Ports: 2, Interfaces: 2, UMAD: 2}.GoesToAJobAndComesHome(t)
+	vm.Shape{HCAs: vm.HCAs(t), Ports: 2, Interfaces: 2, UMAD: 2}.GoesToAJobAndBack(t)
 }
 
 // As Omni-Path: programs open /dev/hfi1_N, and its driver has no disassociate_ucontext.
@@ -62,7 +62,7 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 		closed("after a prolog that failed")
 		return
 	}
-	shape.GoesToAJobAndComesHome(t)
+	shape.GoesToAJobAndBack(t)
 	closed("after jobs")
 	job := vm.Submit(t, "alice", "--gres=gpu:1", "srun bash -c 'exec 3<>/dev/hfi1_0 && echo opened; exec 3<>/dev/hfi1_1 && echo both; sleep 1000'")
 	vm.Eventually(t, "the job has opened its own", func() bool {

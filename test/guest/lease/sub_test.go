@@ -8,7 +8,7 @@ import (
 )
 
 // A sub-device has the GUID and the place of its HCA, and no uverbs device.
-func TestAnHCAWithASubDeviceGoesToAJobWithItAndComesHome(t *testing.T) {
+func TestAnHCAWithASubDeviceGoesToAJobWithItAndBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long) // the short tests run on 6.1, which has no sub-devices; on 7.3 ibfake cannot make them
 	vm.Slurm(t)
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))

@@ -30,7 +30,7 @@ func thereAndBack(t *testing.T, inJob func()) {
 const inInvariantJob = "nsenter --net=/run/gresnet/jobs/900030/netns "
 
 // The modules of this are for nodes that need them, so the unit tests' kernel lacks some.
-func TestTrafficControlAndMPLSThatCannotComeHomeAreRefused(t *testing.T) {
+func TestTrafficControlAndMPLSThatCannotBeReturnedAreRefused(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	_, roce := theirs(t)
 	number := strings.Split(strings.Fields(vm.Run(t, "ip -4 -br addr show dev "+roce))[2], ".")[1]

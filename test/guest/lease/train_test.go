@@ -26,7 +26,7 @@ func withRoCE(t *testing.T) (hca, name string) {
 	return links[2], links[3]
 }
 
-func TestLinksThatTrainAreTheJobsAndComeHomeAsTheyWere(t *testing.T) {
+func TestLinksThatTrainAreTheJobsAndAreReturnedAsTheyWere(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	withRoCE(t)
 	before := vm.Picture(t)

@@ -64,7 +64,7 @@ func ofVanish(t *testing.T) string {
 grep -s . /proc/sys/net/ipv4/conf/vanish0/* /proc/sys/net/ipv6/conf/vanish0/* || [ $? = 2 ]`)
 }
 
-func TestAnInterfaceOutlivesItsRDMADeviceAndComesHomeWithItsSettings(t *testing.T) {
+func TestAnInterfaceOutlivesItsRDMADeviceAndIsReturnedWithItsSettings(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vanishing(t)
 	before := ofVanish(t)
@@ -78,7 +78,7 @@ func TestAnInterfaceOutlivesItsRDMADeviceAndComesHomeWithItsSettings(t *testing.
 		}
 	}
 	if strings.Contains(out, "vanish0 with its settings") {
-		t.Errorf("the interface is said to be lost, though it is home:\n%s", out)
+		t.Errorf("the interface is said to be lost, though it is back:\n%s", out)
 	}
 	if now := ofVanish(t); now != before {
 		t.Errorf("the interface had\n%s\nand has\n%s", before, now)
@@ -99,11 +99,11 @@ func TestADriverThatRecoversWhileTheEpilogWaitsLosesNothing(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long) // a slow machine may need longer than a driver has
 	names := vm.HCAsWithGPUs(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	driver := "echo ibfake." + strings.TrimPrefix(names[0], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"
 	vm.Run(t, driver+"unbind")
 	var out strings.Builder
-	epilog := exec.Command("bash", "-c", vm.SlurmdEnv+vm.HomeJob+" "+vm.Repo()+"/bin/gresnet-epilog")
+	epilog := exec.Command("bash", "-c", vm.SlurmdEnv+vm.ReturnJob+" "+vm.Repo()+"/bin/gresnet-epilog")
 	epilog.Stdout, epilog.Stderr = &out, &out
 	if err := epilog.Start(); err != nil {
 		t.Fatal(err)

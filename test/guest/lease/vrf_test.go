@@ -9,7 +9,7 @@ import (
 
 const vrfJob = "SLURM_JOB_ID=900160 SLURM_JOB_GPUS=1"
 
-func TestAChildThatBelongsToAVRFComesHomeAsItWas(t *testing.T) {
+func TestAChildThatBelongsToAVRFIsReturnedAsItWas(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	names := strings.Fields(vm.Run(t, "ls /sys/class/net | grep ^roce"))

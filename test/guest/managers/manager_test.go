@@ -52,7 +52,7 @@ type manager struct {
 	again  string // what an administrator does while a job runs
 	stop   string
 	check  string // what check says of it
-	// late: what it does when an interface goes may come after a short job, when the interface is home again
+	// late: what it does when an interface goes may come after a short job, when the interface is back again
 	late bool
 }
 
@@ -246,8 +246,8 @@ func settled(t *testing.T) {
 	})
 }
 
-// comesHome waits until everybody is done with the interfaces, and fails the test unless the node is as it was.
-func (m manager) comesHome(t *testing.T, names []string, before string) {
+// returns waits until everybody is done with the interfaces, and fails the test unless the node is as it was.
+func (m manager) returns(t *testing.T, names []string, before string) {
 	t.Helper()
 	settled(t)
 	for _, name := range names {
@@ -307,7 +307,7 @@ func wayOut(t *testing.T, when string) {
 	}
 }
 
-func TestWhatAManagerConfiguredIsTheJobsAndComesHomeAsItWas(t *testing.T) {
+func TestWhatAManagerConfiguredIsTheJobsAndIsReturnedAsItWas(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.Managed)
 	for _, m := range managers {
 		t.Run(m.name, func(t *testing.T) {
@@ -324,7 +324,7 @@ func TestWhatAManagerConfiguredIsTheJobsAndComesHomeAsItWas(t *testing.T) {
 			inside(t, m, names, m.again)
 			wayOut(t, m.name+": "+m.again)
 			m.gives(t)
-			m.comesHome(t, names, before)
+			m.returns(t, names, before)
 			// The manager may still be at what it does when an interface goes.
 			for range 2 {
 				if m.late {
@@ -332,7 +332,7 @@ func TestWhatAManagerConfiguredIsTheJobsAndComesHomeAsItWas(t *testing.T) {
 				}
 				m.takes(t)
 				m.gives(t)
-				m.comesHome(t, names, before)
+				m.returns(t, names, before)
 			}
 		})
 	}
@@ -399,7 +399,7 @@ func TestAManagerThatTakesEachNewInterfaceLeavesTheJobsEndsAlone(t *testing.T) {
 		t.Errorf("networkd has the job's end: %s", state)
 	}
 	vm.Must(t, "epilog", job)
-	m.comesHome(t, names, before)
+	m.returns(t, names, before)
 }
 
 func TestCheckNamesAServiceThatEndsWhenAnInterfaceGoesToAJob(t *testing.T) {

@@ -92,8 +92,8 @@ var fates = []fate{
 // addressesOfIPoIB gives IPoIB's interfaces theirs: they are made again with all RDMA devices.
 var addressesOfIPoIB = strings.Replace(vm.GiveAddresses, "do\n", "do\n\t[[ $i == ib* ]] || { n=$((n + 1)); continue; }\n", 1)
 
-// TestAnHCAThatIsLostAndComesAgainWhileAJobHasItComesHome takes the first of the fates, and for the long tests all.
-func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItComesHome(t *testing.T) {
+// TestAnHCAThatIsLostAndComesAgainWhileAJobHasItIsReturned takes the first of the fates, and for the long tests all.
+func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke, vm.MLX5)
 	h := begin(t)[0]
 	closes(t)

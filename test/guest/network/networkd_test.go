@@ -160,7 +160,7 @@ func (n *networkd) isBack(t *testing.T, before string) {
 	}
 }
 
-func TestWhatNetworkdManagesIsTheJobsAndComesHomeAsItWas(t *testing.T) {
+func TestWhatNetworkdManagesIsTheJobsAndIsReturnedAsItWas(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	n := withNetworkd(t)
 	n.addByHand(t)

@@ -42,7 +42,7 @@ func inJob(t *testing.T, job, command string) string {
 	return vm.Run(t, "nsenter --net=/run/gresnet/jobs/"+job+"/netns sh -ec "+vm.Quote(command))
 }
 
-func TestAVFComesHomeWhateverMACItsJobGaveIt(t *testing.T) {
+func TestAVFIsReturnedWhateverMACItsJobGaveIt(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.VF)
 	listed(t)
 	before := vm.Picture(t)
@@ -105,10 +105,10 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 	}
 }
 
-func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
+func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersAreReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.VF)
 	_, ib := listed(t)
-	home := func() string {
+	onNode := func() string {
 		return vm.Run(t, "ip -br addr show; cat /sys/bus/pci/devices/"+ib+"/infiniband/*/node_guid")
 	}
 	vm.Must(t, "prolog", vfJob)
@@ -119,8 +119,8 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 			t.Errorf("the epilog exits with %d and says, without %q:\n%s", code, want, out)
 		}
 	}
-	if now := home(); !strings.Contains(now, "10.20.1.2/24") || !strings.Contains(now, "0200:0000:0000:0007") {
-		t.Errorf("the other VF is not home:\n%s", now)
+	if now := onNode(); !strings.Contains(now, "10.20.1.2/24") || !strings.Contains(now, "0200:0000:0000:0007") {
+		t.Errorf("the other VF is not back:\n%s", now)
 	}
 	left := vm.Run(t, "ls /run/gresnet/jobs") + vm.Jq(t, ".claims[].quarantined")
 	if strings.Count(left, "\n") != 1 || !strings.Contains(left, "it gets its settings when it is back") {
@@ -131,7 +131,7 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 	vm.Run(t, "echo 3 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 	vm.Must(t, "prolog", vfJob)
 	vm.Must(t, "epilog", vfJob)
-	if now := home(); !strings.Contains(now, "10.20.0.2/24") {
+	if now := onNode(); !strings.Contains(now, "10.20.0.2/24") {
 		t.Errorf("the VF that was away has not what it had:\n%s", now)
 	}
 	before := vm.Picture(t)

@@ -126,7 +126,7 @@ func TestARealDriverTakesWhatASiteSaysOfItsVFsOrThePrologFailsAndChangesNothing(
 
 // A reset, as that of an interface that goes down, makes the MAC that a VF has the one that its driver
 // calls permanent, which docs/restore.md says is left.
-func TestATrustedVFOfARealDriverComesHomeWithTheMACThatItHad(t *testing.T) {
+func TestATrustedVFOfARealDriverIsReturnedWithTheMACThatItHad(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.IGB)
 	bootIGB(t, "vf = {trust = true}\n")
 	picture := func() string {

@@ -134,7 +134,7 @@ func TestScanAndPlanSayWhichPKeyAJobHas(t *testing.T) {
 	}
 }
 
-func TestAPKeyChildThatTheEndOfItsNamespaceBroughtHomeIsRemoved(t *testing.T) {
+func TestAPKeyChildThatTheEndOfItsNamespaceReturnedIsRemoved(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	forPartitions(t, "")
 	before := vm.Picture(t)

@@ -16,29 +16,29 @@ func onPCI(t *testing.T) []string {
 }
 
 // udev names an RDMA device after the place of its PCI function, also when it comes back.
-func TestHCAsThatUdevNamesAfterTheirPlaceGoToAJobAndComeHome(t *testing.T) {
+func TestHCAsThatUdevNamesAfterTheirPlaceGoToAJobAndBack(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "")
 	names := onPCI(t)[:2]
 	if slices.ContainsFunc(names, func(name string) bool { return !regexp.MustCompile(`^rocep\d+s\d+$`).MatchString(name) }) {
 		t.Fatalf("the HCAs are called %q", names)
 	}
-	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndComesHome(t)
+	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndBack(t)
 }
 
 // As on Azure: a VM has VFs, and their PFs are its host's. IPoIB's interface has the name of its RDMA device.
-func TestInfiniBandHCAsWithoutAPFGoToAJobAndComeHome(t *testing.T) {
+func TestInfiniBandHCAsWithoutAPFGoToAJobAndBack(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "eduib=Y")
 	names := onPCI(t)[:2]
 	if out := vm.Run(t, "ls -d /sys/bus/pci/drivers/ibfake/0000:*/physfn 2>/dev/null || true"); out != "" {
 		t.Fatalf("the HCAs have PFs: %s", out)
 	}
-	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndComesHome(t)
+	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndBack(t)
 }
 
 // A job has both HCAs of a function, or one of them and the node keeps the other one.
-func TestSeveralHCAsOfOneFunctionGoToAJobAndComeHome(t *testing.T) {
+func TestSeveralHCAsOfOneFunctionGoToAJobAndBack(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "devices=2")
 	names := onPCI(t)[:2]
@@ -46,7 +46,7 @@ func TestSeveralHCAsOfOneFunctionGoToAJobAndComeHome(t *testing.T) {
 		t.Fatalf("they are at\n%s", places)
 	}
 	shape := vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}
-	shape.GoesToAJobAndComesHome(t)
+	shape.GoesToAJobAndBack(t)
 	for _, name := range names {
 		shape.HCAs = []string{name}
 		t.Run(name, func(t *testing.T) { shape.GoesToAJob(t) })

@@ -81,7 +81,7 @@ const (
 	DamageJournal = DamageLease + "/journal"
 )
 
-const HomeJob = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
+const ReturnJob = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
 
 // HCAsWithGPUs is AnHCAOfEachKind, and returns the names of the two HCAs.
 func HCAsWithGPUs(t *testing.T) []string {

@@ -74,8 +74,8 @@ func (s Shape) GoesToAJob(t *testing.T) (before string) {
 	return before
 }
 
-// GoesToAJobAndComesHome does so, and then has a job that is killed around lines of its journal get them.
-func (s Shape) GoesToAJobAndComesHome(t *testing.T) {
+// GoesToAJobAndBack does so, and then has a job that is killed around lines of its journal get them.
+func (s Shape) GoesToAJobAndBack(t *testing.T) {
 	t.Helper()
 	before := s.GoesToAJob(t)
 	kills := KillAnywhere(t, s.job(), func() bool { Same(t, before); return !t.Failed() })

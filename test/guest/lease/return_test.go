@@ -13,18 +13,18 @@ import (
 	"gresnet/test/standin"
 )
 
-const homeNetns = "/run/gresnet/jobs/900060/netns"
+const returnNetns = "/run/gresnet/jobs/900060/netns"
 
-// inHomeJob runs a command as root inside the job's network namespace.
-func inHomeJob(t *testing.T, command string) string {
+// inReturnJob runs a command as root inside the job's network namespace.
+func inReturnJob(t *testing.T, command string) string {
 	t.Helper()
-	return vm.Run(t, "nsenter --net="+homeNetns+" bash -ec "+vm.Quote(command))
+	return vm.Run(t, "nsenter --net="+returnNetns+" bash -ec "+vm.Quote(command))
 }
 
 // interfacesOfJob returns the names of the job's interfaces, the loopback apart.
 func interfacesOfJob(t *testing.T) []string {
 	t.Helper()
-	return strings.Fields(inHomeJob(t, "ls -1 /sys/class/net >/dev/null; ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
+	return strings.Fields(inReturnJob(t, "ls -1 /sys/class/net >/dev/null; ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
 }
 
 func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
@@ -33,10 +33,10 @@ func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
 	was := vm.Mode(t)
 	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[was]
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	// The kernel changes the mode only when no other namespace is there, so the
-	// job's has ended, and the kernel has sent the devices home in its own way.
-	vm.Run(t, "umount "+homeNetns)
+	// job's has ended, and the kernel has returned the devices in its own way.
+	vm.Run(t, "umount "+returnNetns)
 	set := func(mode string) {
 		t.Helper()
 		vm.Eventually(t, "the RDMA netns mode is "+mode, func() bool {
@@ -45,17 +45,17 @@ func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
 		})
 	}
 	set(other)
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	set(was)
 	vm.Same(t, before)
 }
 
-func TestWhatTheJobChangedComesHomeAsItWas(t *testing.T) {
+func TestWhatTheJobChangedIsReturnedAsItWas(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
-	namespace, err := os.Open(homeNetns)
+	vm.Must(t, "prolog", vm.ReturnJob)
+	namespace, err := os.Open(returnNetns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +66,9 @@ func TestWhatTheJobChangedComesHomeAsItWas(t *testing.T) {
 		if !strings.HasPrefix(name, "ib") { // of IPoIB the kernel takes no other address
 			changes += " address 02:00:00:00:00:99"
 		}
-		inHomeJob(t, fmt.Sprintf(`ip link set %s down; ip link set %[1]s name x%d %s; ip link set x%[2]d up
+		inReturnJob(t, fmt.Sprintf(`ip link set %s down; ip link set %[1]s name x%d %s; ip link set x%[2]d up
 			ip link add %[1]s type dummy; ip addr flush dev x%[2]d; ip addr add 10.99.%[2]d.2/24 dev x%[2]d`, name, n, changes))
-		has := inHomeJob(t, fmt.Sprintf("ip -d link show dev x%d", n))
+		has := inReturnJob(t, fmt.Sprintf("ip -d link show dev x%d", n))
 		for _, want := range []string{"mtu 1400", "qlen 77", "PROMISC", "ALLMULTI"} {
 			if !strings.Contains(has, want) {
 				t.Errorf("x%d has no %s:\n%s", n, want, has)
@@ -76,11 +76,11 @@ func TestWhatTheJobChangedComesHomeAsItWas(t *testing.T) {
 		}
 	}
 	if vm.IsExclusive(t) {
-		for n, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
-			inHomeJob(t, "rdma dev set "+name+" name y"+string(rune('0'+n)))
+		for n, name := range strings.Fields(inReturnJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
+			inReturnJob(t, "rdma dev set "+name+" name y"+string(rune('0'+n)))
 		}
 	}
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 	// What the job made under the names that its interfaces had is no HCA's.
 	left := vm.Run(t, fmt.Sprintf("nsenter --net=/proc/%d/fd/%d ip -d link", os.Getpid(), namespace.Fd()))
@@ -96,27 +96,27 @@ func TestWhatWasMovedOutOfTheJobIsQuarantinedUntilItIsBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	vm.Run(t, "ip netns add else; touch /tmp/else; mount --bind /run/netns/else /tmp/else")
 	for _, name := range interfacesOfJob(t) {
 		if !strings.HasPrefix(name, "ib") { // IPoIB goes where its RDMA device goes
-			inHomeJob(t, "ip link set "+name+" netns else")
+			inReturnJob(t, "ip link set "+name+" netns else")
 		}
 	}
 	if vm.IsExclusive(t) {
-		for _, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
-			inHomeJob(t, "rdma dev set "+name+" netns else")
+		for _, name := range strings.Fields(inReturnJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
+			inReturnJob(t, "rdma dev set "+name+" netns else")
 		}
 	}
 	vm.Run(t, "ip netns del else") // it is at /tmp/else still
 	for range 2 {
-		out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+		out, code := vm.ByHand(t, "epilog", vm.ReturnJob)
 		if code != 2 || !strings.Contains(out, "it is neither on the node nor in its job") || vm.Jq(t, ".claims[].quarantined") == "" {
 			t.Errorf("the epilog: exit %d: %s", code, out)
 		}
 	}
 	vm.Run(t, "umount /tmp/else") // its end brings them to the node
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 }
 
@@ -124,14 +124,14 @@ func TestALeaseWhoseNamespaceWasUnmountedIsReturnedWhenThatHasEnded(t *testing.T
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
-	release := standin.Start(t, vm.InNamespace(homeNetns))
-	vm.Run(t, "umount "+homeNetns)
-	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 {
+	vm.Must(t, "prolog", vm.ReturnJob)
+	release := standin.Start(t, vm.InNamespace(returnNetns))
+	vm.Run(t, "umount "+returnNetns)
+	if out, code := vm.ByHand(t, "epilog", vm.ReturnJob); code != 2 {
 		t.Errorf("while a process is in it, the epilog exits with %d: %s", code, out)
 	}
 	release()
-	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.ReturnJob)
 	vm.Same(t, before)
 }
 
@@ -140,7 +140,7 @@ func TestANamespaceThatIsPinnedDoesNotKeepTheHCAs(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	for name, pin := range map[string]string{
 		// What it sent is never acknowledged, so the kernel sends it again for minutes.
-		"by an orphaned socket": `nsenter --net=` + homeNetns + ` perl -MIO::Socket::INET -e '
+		"by an orphaned socket": `nsenter --net=` + returnNetns + ` perl -MIO::Socket::INET -e '
 			$l = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die;
 			$c = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $l->sockport) or die;
 			system("ip link set lo down"); syswrite $c, "x" x 1000'`,
@@ -148,9 +148,9 @@ func TestANamespaceThatIsPinnedDoesNotKeepTheHCAs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := vm.Picture(t)
-			vm.Must(t, "prolog", vm.HomeJob)
+			vm.Must(t, "prolog", vm.ReturnJob)
 			vm.Run(t, "rm -f /tmp/pin /tmp/pinned; ("+pin+") >/tmp/pin.out 2>&1 || { cat /tmp/pin.out; false; }")
-			vm.Must(t, "epilog", vm.HomeJob)
+			vm.Must(t, "epilog", vm.ReturnJob)
 			vm.Same(t, before)
 			vm.Run(t, "[ ! -e /tmp/pin ] || kill $(cat /tmp/pin)")
 		})
@@ -162,13 +162,13 @@ func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *te
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	for _, taken := range []string{"ip link add %s type dummy", "ip link add other type dummy; ip link property add dev other altname %s"} {
-		vm.Must(t, "prolog", vm.HomeJob)
+		vm.Must(t, "prolog", vm.ReturnJob)
 		names := interfacesOfJob(t)
 		name := names[len(names)-1]
-		address := strings.Fields(inHomeJob(t, "ip -4 -br addr show dev "+name))[2]
+		address := strings.Fields(inReturnJob(t, "ip -4 -br addr show dev "+name))[2]
 		vm.Run(t, strings.ReplaceAll(taken, "%s", name))
 		for range 2 {
-			out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+			out, code := vm.ByHand(t, "epilog", vm.ReturnJob)
 			if code != 2 || !strings.Contains(out, "to "+name+": another interface has that name") {
 				t.Fatalf("epilog: exit %d: %s", code, out)
 			}
@@ -177,7 +177,7 @@ func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *te
 			}
 		}
 		vm.Run(t, "ip link del "+name)
-		vm.Must(t, "epilog", vm.HomeJob)
+		vm.Must(t, "epilog", vm.ReturnJob)
 		vm.Same(t, before)
 	}
 }
@@ -190,11 +190,11 @@ func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
 	vm.Run(t, "ip addr flush dev ib0; ip link set ib0 down") // a new name would give addresses labels
 	t.Cleanup(func() { vm.Run(t, "ip addr flush dev ib0; "+vm.GiveAddresses) })
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	names := interfacesOfJob(t)
 	name := names[len(names)-1]
 	vm.Run(t, "ip link set ib0 name "+name)
-	end := vm.Begin(t, "epilog", vm.HomeJob)
+	end := vm.Begin(t, "epilog", vm.ReturnJob)
 	ended := make(chan string, 1)
 	go func() {
 		defer close(ended)
@@ -232,12 +232,12 @@ func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 		{"a person", "gresnet release " + names[1]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			vm.Must(t, "prolog", vm.HomeJob)
+			vm.Must(t, "prolog", vm.ReturnJob)
 			vm.Run(t, driver+"unbind")
-			if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 || !strings.Contains(out, "warning: bring ") || !strings.Contains(out, "the node does not have") {
+			if out, code := vm.ByHand(t, "epilog", vm.ReturnJob); code != 2 || !strings.Contains(out, "warning: return ") || !strings.Contains(out, "the node does not have") {
 				t.Errorf("epilog: exit %d: %s", code, out)
 			}
-			vm.Must(t, "epilog", vm.HomeJob) // it was said once
+			vm.Must(t, "epilog", vm.ReturnJob) // it was said once
 			if out := vm.Run(t, "ls /run/gresnet/jobs"); out != "" {
 				t.Errorf("leases are left: %s", out)
 			}
@@ -270,10 +270,10 @@ func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 func TestAnHCAThatTheNodeLostIsReleasedAsItIs(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.HCAsWithGPUs(t)
-	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "prolog", vm.ReturnJob)
 	driver := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"
 	vm.Run(t, driver+"unbind")
-	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 {
+	if out, code := vm.ByHand(t, "epilog", vm.ReturnJob); code != 2 {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
 	if out, code := vm.Command(t, "gresnet release "+names[1]); code != 0 || !strings.Contains(out, "is released: the node does not have it any more") {

@@ -13,14 +13,14 @@ import (
 	"gresnet/lib/link"
 )
 
-// bringHome brings home all parts of the node's own, and then looks at them again when udev is
-// idle. While an HCA is not home, bringHome marks none of its entries undone: bringing the HCA home may
+// returnParts returns all parts of the node's own, and then looks at them again when udev is
+// idle. While an HCA is not back, returnParts marks none of its entries undone: returning the HCA may
 // make its interface again.
-func (l *Lease) bringHome(entries []Entry) []error {
+func (l *Lease) returnParts(entries []Entry) []error {
 	if len(entries) == 0 {
 		return nil
 	}
-	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
+	h := returning{lease: l, stuck: map[node.ID]bool{}}
 	steps, up := stepsOf(entries), firstOfRank(entries, step.AllUp)
 	for i := 0; i < len(steps); {
 		if i == up {
@@ -34,8 +34,8 @@ func (l *Lease) bringHome(entries []Entry) []error {
 	return append(h.failed, l.lookAgain(entries)...)
 }
 
-// homecoming says how far a rollback is with bringing HCAs home.
-type homecoming struct {
+// returning says how far a rollback is with returning HCAs.
+type returning struct {
 	lease  *Lease
 	moving flight
 	stuck  map[node.ID]bool // HCAs that do not come back
@@ -43,7 +43,7 @@ type homecoming struct {
 }
 
 // undo undoes the first of some steps, or leaves moves in flight that begin with it. It returns how many these are.
-func (h *homecoming) undo(steps []step.Step) (n int) {
+func (h *returning) undo(steps []step.Step) (n int) {
 	// A move of an RDMA device that fails may still go on, and no move of its interface may
 	// overlap with it.
 	skip := func(s step.Step) bool { return h.stuck[s.HCA()] || h.lease.World.Gone[pieceOf(s)] }
@@ -62,23 +62,23 @@ func (h *homecoming) undo(steps []step.Step) (n int) {
 }
 
 // await waits for moves.
-func (h *homecoming) await(some flight) {
+func (h *returning) await(some flight) {
 	for _, m := range some {
 		h.record(m.RDMA, m.end())
 	}
 }
 
 // finish does what the steps left to do when all interfaces are up.
-func (h *homecoming) finish() {
+func (h *returning) finish() {
 	h.await(h.moving.all())
 	for s, err := range h.lease.finish() {
 		h.record(s, err)
 	}
 }
 
-// record records how an undo ended. An HCA counts as home although another
+// record records how an undo ended. An HCA counts as returned although another
 // has its name, or its settings do not come back: then the rollback still gives its device nodes their access.
-func (h *homecoming) record(s world.Action, err error) {
+func (h *returning) record(s world.Action, err error) {
 	errs := h.lease.failure(s, err)
 	h.failed = append(h.failed, errs...)
 	_, settings := s.(*step.Settings)
@@ -87,7 +87,7 @@ func (h *homecoming) record(s world.Action, err error) {
 	}
 }
 
-// lookAgain waits for udev, verifies all that is home, and marks it undone.
+// lookAgain waits for udev, verifies all that is back, and marks it undone.
 func (l *Lease) lookAgain(entries []Entry) (failed []error) {
 	waited := l.Host.Time("wait for udev")
 	if l.again {
@@ -132,7 +132,7 @@ func interfaces(v *scan.View, entries []Entry) (indices []int) {
 	return indices
 }
 
-// verify looks again at all that is home.
+// verify looks again at all that is back.
 func (l *Lease) verify(v *scan.View, entries []Entry) (failed []error) {
 	for _, s := range entries {
 		if l.World.Gone[pieceOf(s.Step)] {
@@ -149,7 +149,7 @@ func (l *Lease) verify(v *scan.View, entries []Entry) (failed []error) {
 	return failed
 }
 
-// restrictAgain restores the access to the device nodes of an HCA that jobs do not get, although it is home: another
+// restrictAgain restores the access to the device nodes of an HCA that jobs do not get, although it is back: another
 // interface has the name of its own, say. udev may have opened the nodes since.
 func (l *Lease) restrictAgain(v *scan.View, s Entry) []error {
 	access, is := s.Step.(*step.Access)
@@ -157,7 +157,7 @@ func (l *Lease) restrictAgain(v *scan.View, s Entry) []error {
 		return nil
 	}
 	if _, err := v.Find(access.ID); err != nil {
-		return nil // it is not home
+		return nil // it is not back
 	}
 	return l.failure(access, l.timed(verify, access, func() error { return access.Undo(l.World) }))
 }

@@ -55,37 +55,37 @@ func (c *Conn) addresses() (map[int][]netip.Addr, error) {
 
 // borrowed tells whether routes of other interfaces use an address of this one as their source.
 func (s Settings) borrowed() bool {
-	return slices.ContainsFunc(s.HomeRoutes, func(m inet.Route) bool { return inet.RouteSource(m).IsValid() })
+	return slices.ContainsFunc(s.NodeRoutes, func(m inet.Route) bool { return inet.RouteSource(m).IsValid() })
 }
 
-// readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.
-func readHomeRoutes(c *Conn, r *reading) error {
+// readNodeRoutes adds to the routes that others have a part in those from the interface's addresses.
+func readNodeRoutes(c *Conn, r *reading) error {
 	if r.noBorrowers {
 		return nil
 	}
 	borrowers, err := c.borrowers(r.i.Index, r.s.Addresses)
-	r.s.HomeRoutes = netlink.With(r.s.HomeRoutes, borrowers, inet.Route.Key)
+	r.s.NodeRoutes = netlink.With(r.s.NodeRoutes, borrowers, inet.Route.Key)
 	return err
 }
 
-func applyHomeRoutes(c *Conn, g *giving) error {
+func applyNodeRoutes(c *Conn, g *giving) error {
 	want, err := c.located(g.want.aged())
 	if err != nil {
 		return err
 	}
-	return c.despiteRules(want, func() error { return c.giveHomeRoutes(g.i.Index, want) })
+	return c.despiteRules(want, func() error { return c.giveNodeRoutes(g.i.Index, want) })
 }
 
-// giveHomeRoutes adds the routes that only the node can have.
-func (c *Conn) giveHomeRoutes(index int, want Settings) error {
-	if err := inet.ApplyNexthops(c.Route, index, want.HomeNexthops, want.Name); err != nil {
+// giveNodeRoutes adds the routes that only the node can have.
+func (c *Conn) giveNodeRoutes(index int, want Settings) error {
+	if err := inet.ApplyNexthops(c.Route, index, want.NodeNexthops, want.Name); err != nil {
 		return err
 	}
-	have, err := c.homeRoutes(index, want)
+	have, err := c.nodeRoutes(index, want)
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range netlink.Missing(want.HomeRoutes, have, inet.Route.Key) {
+	for _, m := range netlink.Missing(want.NodeRoutes, have, inet.Route.Key) {
 		how := unix.NLM_F_APPEND
 		if m.Family() != unix.AF_INET {
 			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
@@ -99,15 +99,15 @@ func (c *Conn) giveHomeRoutes(index int, want Settings) error {
 	return nil
 }
 
-// homeRoutes returns those that there are now of the settings' kind.
-func (c *Conn) homeRoutes(index int, want Settings) ([]inet.Route, error) {
-	if len(want.HomeRoutes) == 0 {
+// nodeRoutes returns those that there are now of the settings' kind.
+func (c *Conn) nodeRoutes(index int, want Settings) ([]inet.Route, error) {
+	if len(want.NodeRoutes) == 0 {
 		return nil, nil
 	}
-	_, home, err := c.routes(index, want.homeObjects())
+	_, shared, err := c.routes(index, want.nodeObjects())
 	if err != nil {
 		return nil, err
 	}
 	borrowers, err := c.borrowers(index, want.Addresses)
-	return netlink.With(home, borrowers, inet.Route.Key), err
+	return netlink.With(shared, borrowers, inet.Route.Key), err
 }
