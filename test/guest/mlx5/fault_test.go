@@ -13,8 +13,7 @@ import (
 // fate is what becomes of an HCA in the middle of a job.
 type fate struct {
 	name   string
-	exit   int  // of the epilog
-	again  bool // it says that the interface was made again
+	exit   int // of the epilog
 	action func(*testing.T, hca)
 	// back makes the HCA whole, if it is not by itself.
 	back func(*testing.T, hca)
@@ -48,7 +47,9 @@ func again(t *testing.T, h hca) {
 func fails(t *testing.T, h hca) {
 	t.Helper()
 	vm.Run(t, "devlink health set pci/"+h.pci+" reporter fw_fatal grace_period 0")
-	count := func() int { return vm.Atoi(vm.Run(t, "dmesg | grep -c 'health recovery succe' || true")) }
+	count := func() int {
+		return vm.Atoi(vm.Run(t, "dmesg | grep -cE 'health recovery succe|device recovered' || true"))
+	}
 	before := count()
 	order(t, "fail 0")
 	vm.Eventually(t, "the driver has recovered", func() bool { return count() > before })
@@ -56,18 +57,18 @@ func fails(t *testing.T, h hca) {
 }
 
 var fates = []fate{
-	{name: "its firmware fails, and the driver recovers", again: true, action: fails},
-	{name: "its driver begins again", again: true, action: func(t *testing.T, h hca) {
+	{name: "its firmware fails, and the driver recovers", action: fails},
+	{name: "its driver begins again", action: func(t *testing.T, h hca) {
 		sh("timeout 120 devlink dev reload pci/PCI")(t, h)
 		again(t, h)
 	}},
-	{name: "its driver is unbound and bound", again: true, action: func(t *testing.T, h hca) {
+	{name: "its driver is unbound and bound", action: func(t *testing.T, h hca) {
 		sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/unbind")(t, h)
 		away(t, h)
 		sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/bind")(t, h)
 		again(t, h)
 	}},
-	{name: "it is removed from the bus and found again", again: true, action: func(t *testing.T, h hca) {
+	{name: "it is removed from the bus and found again", action: func(t *testing.T, h hca) {
 		sh("echo 1 >/sys/bus/pci/devices/PCI/remove")(t, h)
 		away(t, h)
 		sh("echo 1 >/sys/bus/pci/rescan")(t, h)
@@ -101,9 +102,12 @@ func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItIsReturned(t *testing.T) {
 	for _, f := range fates[:vm.Rounds(1, len(fates))] {
 		vm.Must(t, "prolog", first)
 		f.action(t, h)
+		// Linux 5.10 keeps an interface whose firmware recovers, later kernels make another in the root namespace.
+		_, err := vm.Try("ip link show dev " + h.net)
+		again := err == nil
 		out, code := vm.ByHand(t, "epilog", first)
-		if code != f.exit || strings.Contains(out, "is another one than the job had") != f.again {
-			t.Errorf("%s: epilog: exit %d: %s", f.name, code, out)
+		if code != f.exit || strings.Contains(out, "is another one than the job had") != again {
+			t.Errorf("%s, its interface made again: %t: epilog: exit %d: %s", f.name, again, code, out)
 		}
 		if f.back != nil {
 			f.back(t, h)
@@ -112,7 +116,7 @@ func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItIsReturned(t *testing.T) {
 	}
 }
 
-// TestAStepSaysWhichInterfaceItsJobHasLost has the driver begin again between two steps.
+// TestAStepSaysWhichInterfaceItsJobHasLost has the driver unbound and bound between two steps.
 func TestAStepSaysWhichInterfaceItsJobHasLost(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Long, vm.MLX5)
 	h := begin(t)[0]
@@ -120,11 +124,14 @@ func TestAStepSaysWhichInterfaceItsJobHasLost(t *testing.T) {
 	before := remade(vm.Picture(t))
 	job := vm.Submit(t, "alice", "--gres=gpu:1", "srun echo first; touch /tmp/begun.$SLURM_JOB_ID; until [ -e /tmp/lost.$SLURM_JOB_ID ]; do sleep 0.2; done; srun echo second")
 	vm.Eventually(t, "the first step has ended", func() bool { _, err := vm.Try("test -e /tmp/begun." + job); return err == nil })
-	sh("timeout 120 devlink dev reload pci/PCI")(t, h)
+	sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/unbind")(t, h)
+	away(t, h)
+	sh("echo PCI >/sys/bus/pci/drivers/mlx5_core/bind")(t, h)
 	again(t, h)
 	vm.Run(t, "touch /tmp/lost."+job)
 	vm.Ended(t, job)
-	out := vm.Run(t, "cat /tmp/"+job+".out")
+	// Slurm 22.05 cannot load its own program for devices on Linux 5.10, and says so.
+	out := vm.Run(t, "grep -v load_ebpf_prog: /tmp/"+job+".out")
 	if want := fmt.Sprintf("\nfirst\ngresnet: job %s no longer has %s: ", job, h.net); !strings.Contains(out, want) || !strings.HasSuffix(out, "\nsecond\n") {
 		t.Errorf("the job says:\n%s", out)
 	}

@@ -25,6 +25,7 @@ var parts = map[string]part{
 	"make test-vm":            {[]string{"test-vm"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, "", 0},
 	"CI":                      {[]string{"test", "rest"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, "", 0},
 	"make test-long":          {[]string{"test-long"}, suites[:1], kernels, func(c Class) bool { return true }, "", 0},
+	"make test-long on 5.10":  {[]string{"test-long"}, suites[:1], oldest, func(c Class) bool { return true }, "", 0},
 	"make test-long on arm64": {[]string{"test-long"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, "arm64", 0},
 	"make test-matrix":        {[]string{"test-matrix"}, suites, kernels, func(c Class) bool { return c&EverySlurm != 0 }, "", 0},
 }
@@ -56,8 +57,11 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 // lanes returns all that a part may have.
 func (p part) lanes() (all []Lane) {
 	shapes, levels := []Class{0, PCI, VF, MLX5}, Smoke|Short
-	if len(p.kernels) > 1 { // the tests that take long
+	switch {
+	case len(p.kernels) > 1: // the tests that take long
 		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, MLX5, TwoMLX5, Many}, levels|Long
+	case p.kernels[0] == oldest[0]:
+		shapes, levels = []Class{MLX5, TwoMLX5}, levels|Long
 	}
 	if p.arch != "" {
 		shapes = []Class{0} // QEMU has the other devices for this machine's architecture alone
