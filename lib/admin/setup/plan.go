@@ -413,7 +413,8 @@ func (p *planner) flags(t *text) {
 	}
 	switch {
 	case has("runinjob"):
-		p.found(report.Warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a cleanup cannot tell that a job without an epilog has ended, unless the job is named"))
+		p.refuse(place(all[len(all)-1])+" has PrologFlags=RunInJob, with which prologs have no more memory than a job's user gives the job (--mem): the kernel kills one there, and Slurm drains the node", "GN902 take RunInJob out, and leave Contain")
+		p.found(report.Fail("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: prologs have no more memory than a job's user gives the job (--mem), so any user can drain the node; and the extern step begins before the prolog, so a cleanup cannot tell that a job without an epilog has ended"))
 	case has("contain"), has("x11"):
 		p.found(report.Well("slurm.conf", "PrologFlags=%s", have))
 	case has("alloc"):

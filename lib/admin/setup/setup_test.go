@@ -783,6 +783,7 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		"an optional plugin":           {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
 		"no slurm.conf":                {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
 		"NoHold":                       {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},
+		"RunInJob":                     {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=RunInJob\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=RunInJob"},
 		"a mode of the site's":         {func(t tree) { t["etc/gresnet/gresnet.toml"] = "[rdma]\nmode = \"shared\"\n" }, "/etc/gresnet/gresnet.toml has a table [rdma] already"},
 		"what exclusive mode excludes": {func(tree) {}, `/etc/gresnet/gresnet.toml has isolation = "devices", which is for shared mode`},
 	} {
