@@ -118,6 +118,9 @@ func (n Node) Attach(s Settings) error {
 			return err
 		}
 	}
+	if err := n.lost(hooks); err != nil {
+		return err
+	}
 	if err := n.load(); err != nil {
 		return err
 	}
@@ -232,10 +235,13 @@ func (n Node) Detach(before []Before) error {
 			failed = append(failed, fmt.Errorf("end the sharing of ports on %s: %w", b.Name, err))
 		}
 	}
-	if n.isKept() {
-		return errors.Join(append(failed, n.rest(), n.tidy())...)
+	if len(failed) > 0 {
+		return errors.Join(failed...) // a filter without pins is taken for one of a job that runs
 	}
-	return errors.Join(append(failed, n.Forget())...)
+	if n.isKept() {
+		return errors.Join(n.rest(), n.tidy())
+	}
+	return n.Forget()
 }
 
 func detach(b Before) error {
@@ -340,6 +346,30 @@ func alone(h hook) error {
 	}
 	err = fmt.Errorf("share out the node's ports: %s has %s, which the kernel asks first", i.Attrs().Name, others)
 	return hint.With(err, `GN865 give it a priority above 1, or set kind = "none" or "macvlan" in [uplink]`)
+}
+
+// lost fails if programs judge packets and their pins are gone. New ones would know nothing of the jobs that run, and leave
+// these jobs' ports to whoever listens on the node. Pins are made before any filter and removed after all.
+func (n Node) lost(hooks []hook) error {
+	for _, h := range hooks {
+		i, err := netlink.LinkByIndex(h.index)
+		if err != nil {
+			return fmt.Errorf("read interface %d: %w", h.index, err)
+		}
+		list, err := netlink.FilterList(i, h.parent)
+		if err != nil {
+			return fmt.Errorf("list the traffic filters of %s: %w", i.Attrs().Name, err)
+		}
+		if !slices.ContainsFunc(list, isOurs) {
+			continue
+		}
+		if there, err := n.isThere(); there || err != nil {
+			return err
+		}
+		err = fmt.Errorf("share out the node's ports: programs judge the packets of jobs that run, and their pins are gone from %s", n.Pins)
+		return hint.With(err, "GN903 see whether somebody unmounted /sys/fs/bpf or mounted something over it; if it cannot be undone, jobs begin again when those that run have ended")
+	}
+	return nil
 }
 
 // attach attaches a pinned program to a hook, unless it is there.

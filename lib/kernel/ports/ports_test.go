@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -965,4 +966,26 @@ func (w *world) fragments(on string) int {
 	}
 	w.t.Fatalf("%s counts no fragments", on)
 	return 0
+}
+
+// Somebody has unmounted the BPF file system, or mounted something over it: new programs would know nothing of the jobs
+// that run, and leave what comes for these to whoever listens on the node.
+func TestProgramsWhosePinsAreGoneAreNotReplacedWhileAJobNeedsThem(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("j-1", "j", "", aPort)
+	w.serve("n1", "n1", "", aPort)
+	root := filepath.Dir(filepath.Dir(w.nodes["n1"].Pins))
+	if err := unix.Mount("bpf", root, "bpf", 0, "mode=700"); err != nil {
+		t.Fatal(err)
+	}
+	s := w.settings("n1")
+	err := w.at["n1"].Do(func() error { return w.nodes["n1"].Attach(s) })
+	if err == nil || !strings.Contains(err.Error(), "their pins are gone") {
+		t.Errorf("another job begins: %v", err)
+	}
+	w.wants("the job has its port still", "h", fmt.Sprintf("192.0.2.1:%d", aPort), "j 192.0.2.99")
+	if err := unix.Unmount(root, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.share("n1")
 }
