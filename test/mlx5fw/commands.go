@@ -21,6 +21,7 @@ const (
 	opSetCaps            = 0x109
 	opQueryISSI          = 0x10a
 	opCreateMkey         = 0x200
+	opDestroyMkey        = 0x202
 	opQuerySpecial       = 0x203
 	opCreateEQ           = 0x301
 	opDestroyEQ          = 0x302
@@ -43,6 +44,8 @@ const (
 	opDestroySQ          = 0x906
 	opCreateRQ           = 0x908
 	opModifyRQ           = 0x909
+	opCreateRMP          = 0x90c
+	opDestroyRMP         = 0x90e
 	opDestroyRQ          = 0x90a
 	opCreateFlowGroup    = 0x933
 	opDestroyFlowTable   = 0x931
@@ -93,7 +96,7 @@ type object struct {
 }
 
 var objects = map[int]object{
-	opCreateMkey: {"mkey", 0x100, maxKeys, 0x202},
+	opCreateMkey: {"mkey", 0x100, maxKeys, opDestroyMkey},
 	0x700:        {"srq", 1, 1 << 16, 0x701},
 	0x705:        {"srq", 1, 1 << 16, 0x706},
 	0x771:        {"counters", 1, 255, 0x772},
@@ -102,7 +105,7 @@ var objects = map[int]object{
 	0x80e:        {"xrcd", 1, 1 << 16, 0x80f},
 	0x816:        {"domain", 1, 1 << 16, 0x817},
 	0x900:        {"tir", 1, 1 << 16, 0x902},
-	0x90c:        {"srq", 1, 1 << 16, 0x90e},
+	opCreateRMP:  {"srq", 1, 1 << 16, opDestroyRMP},
 	0x912:        {"tis", 1, 1 << 16, 0x914},
 	0x916:        {"rqt", 1, 1 << 16, 0x918},
 	0x930:        {"table", 1, 1 << 20, opDestroyFlowTable},
@@ -171,6 +174,8 @@ func (f *firmware) execute(in, out buffer) int {
 		delete(f.numbers["qp"], in.word(2))
 	case opCreateRQ:
 		return f.createRQ(in, out)
+	case opCreateRMP:
+		return f.createRMP(in, out)
 	case opModifyRQ:
 		if q := f.rqs[uint32(in.get("modify_rq_in.rqn"))]; q != nil {
 			q.ready = in.get("modify_rq_in.ctx.state") == 1
@@ -235,8 +240,11 @@ func (f *firmware) execute(in, out buffer) int {
 				return statusBadParam
 			}
 			delete(f.numbers[kind], n)
-			if kind == "mkey" {
+			switch opcode {
+			case opDestroyMkey:
 				delete(f.keys, n)
+			case opDestroyRMP:
+				delete(f.srqs, n)
 			}
 		}
 	}

@@ -54,6 +54,7 @@ type firmware struct {
 	cqs     map[uint32]*completionQueue
 	sqs     map[uint32]*sendQueue
 	rqs     map[uint32]*receiveQueue
+	srqs    map[uint32]*receiveQueue // shared
 
 	keys      map[uint32]*memoryKey
 	addresses map[int]buffer // RoCE's, of type roce_addr_layout
@@ -104,6 +105,7 @@ func (f *firmware) forget() {
 	f.numbers = map[string]map[uint32]bool{}
 	f.eqs, f.cqs = map[uint32]*eventQueue{}, map[uint32]*completionQueue{}
 	f.sqs, f.rqs = map[uint32]*sendQueue{}, map[uint32]*receiveQueue{}
+	f.srqs = map[uint32]*receiveQueue{}
 	f.keys, f.addresses = map[uint32]*memoryKey{}, map[int]buffer{}
 	f.vport = make(buffer, find("query_nic_vport_context_out.nic_vport_context").bits/8)
 	for name, v := range map[string]uint64{

@@ -12,6 +12,7 @@ const (
 	eventCompletion = 0x00
 	eventPort       = 0x09
 	eventCommand    = 0x0a
+	eventAccess     = 0x11 // a queue pair's peer asked for memory that it may not have
 )
 
 // A ring is entries of a power of two, in pages.
@@ -70,27 +71,54 @@ type sendQueue struct {
 	number, cq uint32
 	doorbell   uint64 // where the driver counts in memory
 	consumed   uint32
-	waiting    bool       // until the other side has room
+	waiting    bool       // until the other side has room, or is there
+	tries      int        // how often there was no other side
 	pair       *queuePair // nil if it is a queue of an interface
 }
 
 // A queuePair is one of verbs.
 type queuePair struct {
-	kind    int
-	index   uint32 // by which a program knows it
-	receive receiveQueue
-	failed  bool   // in state error: what is posted is flushed
-	remote  uint32 // the other pair's number, and whose it is
-	mac     uint64
-	lid     uint16
+	kind       int
+	index      uint32        // by which a program knows it
+	receive    *receiveQueue // its own, or one that it shares
+	receiveCQ  uint32
+	permission permission
+	ready      bool   // connected: in state RTR or RTS
+	failed     bool   // in state error: what is posted is flushed
+	remote     uint32 // the other pair's number, and whose it is
+	mac        uint64
+	lid        uint16
 }
 
 type receiveQueue struct {
 	ring
 	number, cq uint32
+	permission permission
 	doorbell   uint64
 	consumed   uint32
 	ready      bool
+
+	shared bool
+	next   uint32 // the entry that a shared queue is at
+}
+
+// linkSize is the size of the head of a shared queue's entry, which says what entry comes after it.
+const linkSize = 16
+
+// first returns the entry that a queue is at, and its number in a completion.
+func (q *receiveQueue) first() (entry buffer, number uint32) {
+	if q.shared {
+		return q.entry(q.next)[linkSize:], q.next
+	}
+	return q.entry(q.consumed), q.consumed
+}
+
+// take has the queue be at its next entry.
+func (q *receiveQueue) take() {
+	if q.shared {
+		q.next = uint32(binary.BigEndian.Uint16(q.entry(q.next)[2:]))
+	}
+	q.consumed++
 }
 
 func (f *firmware) createEQ(in, out buffer) int {
@@ -198,7 +226,7 @@ func (f *firmware) createSQ(in, out buffer) int {
 func (f *firmware) createRQ(in, out buffer) int {
 	c := in.part("create_rq_in.ctx")
 	wq := c.part("rqc.wq")
-	q := &receiveQueue{number: f.number("rq", 64, 1<<16), cq: uint32(c.get("rqc.cqn")), doorbell: wq.get("wq.dbr_addr")}
+	q := &receiveQueue{number: f.number("rq", 64, 1<<16), cq: uint32(c.get("rqc.cqn")), doorbell: wq.get("wq.dbr_addr"), permission: permission{domain: wq.get("wq.pd")}}
 	logPage := 12 + int(wq.get("wq.log_wq_pg_sz"))
 	q.ring = newRing(f.memory, wq.part("wq.pas"), logPage, int(wq.get("wq.log_wq_stride")), int(wq.get("wq.log_wq_sz")), offset(wq.get("wq.page_offset"), logPage))
 	if q.number == 0 {
@@ -209,19 +237,44 @@ func (f *firmware) createRQ(in, out buffer) int {
 	return statusOK
 }
 
+// createRMP makes a shared receive queue: its entries are a list, which a program makes longer.
+func (f *firmware) createRMP(in, out buffer) int {
+	wq := in.part("create_rmp_in.ctx").part("rmpc.wq")
+	q := &receiveQueue{number: f.number("srq", 1, 1<<16), doorbell: wq.get("wq.dbr_addr"), permission: permission{domain: wq.get("wq.pd")}, ready: true, shared: true}
+	logPage, logStride := 12+int(wq.get("wq.log_wq_pg_sz")), int(wq.get("wq.log_wq_stride"))
+	if q.number == 0 {
+		return statusNoResources
+	}
+	if 1<<logStride <= linkSize {
+		return statusBadParam
+	}
+	q.ring = newRing(f.memory, wq.part("wq.pas"), logPage, logStride, int(wq.get("wq.log_wq_sz")), offset(wq.get("wq.page_offset"), logPage))
+	f.srqs[q.number] = q
+	out.set("create_rmp_out.rmpn", uint64(q.number))
+	return statusOK
+}
+
 // createQP makes a pair of queues: the send queue comes after the receive queue in the same pages.
 func (f *firmware) createQP(in, out buffer) int {
 	c, pages := in.part("create_qp_in.qpc"), in.part("create_qp_in.pas")
 	logPage := 12 + int(c.get("qpc.log_page_size"))
 	begin := offset(c.get("qpc.page_offset"), logPage)
 	q := &sendQueue{number: f.number("qp", 64, 1<<16), cq: uint32(c.get("qpc.cqn_snd")), doorbell: c.get("qpc.dbr_addr") + 4}
-	q.pair = &queuePair{kind: int(c.get("qpc.st")), index: uint32(c.get("qpc.user_index"))}
-	const ofItsOwn = 0
-	if c.get("qpc.rq_type") == ofItsOwn {
+	q.pair = &queuePair{kind: int(c.get("qpc.st")), index: uint32(c.get("qpc.user_index")), receiveCQ: uint32(c.get("qpc.cqn_rcv")),
+		permission: permission{domain: c.get("qpc.pd"), reserved: c.get("qpc.rlky") != 0}}
+	const ofItsOwn, shared = 0, 1
+	switch c.get("qpc.rq_type") {
+	case ofItsOwn:
 		logStride, logSize := int(c.get("qpc.log_rq_stride"))+4, int(c.get("qpc.log_rq_size"))
-		q.pair.receive = receiveQueue{ring: newRing(f.memory, pages, logPage, logStride, logSize, begin), number: q.number,
-			cq: uint32(c.get("qpc.cqn_rcv")), doorbell: c.get("qpc.dbr_addr"), ready: true}
+		q.pair.receive = &receiveQueue{ring: newRing(f.memory, pages, logPage, logStride, logSize, begin), number: q.number,
+			permission: q.pair.permission, doorbell: c.get("qpc.dbr_addr"), ready: true}
 		begin += 1 << (logStride + logSize)
+	case shared:
+		if q.pair.receive = f.srqs[uint32(c.get("qpc.srqn_rmpn_xrqn"))]; q.pair.receive == nil {
+			return statusBadParam
+		}
+	default:
+		q.pair.receive = &receiveQueue{}
 	}
 	q.ring = newRing(f.memory, pages, logPage, 6, int(c.get("qpc.log_sq_size")), begin)
 	if q.number == 0 {
@@ -264,7 +317,7 @@ func (f *firmware) doorbell(off uint64, data []byte) {
 
 // send does what is new in a send queue.
 func (f *firmware) send(q *sendQueue) {
-	const wantsCompletion = 8
+	const wantsCompletion, mostTries = 8, 1000
 	be := binary.BigEndian
 	limit := be.Uint32(f.memory.at(q.doorbell, 4)) & 0xffff
 	for n := 0; q.consumed&0xffff != limit && n < 1<<16 && f.sqs[q.number] == q; n++ {
@@ -273,19 +326,32 @@ func (f *firmware) send(q *sendQueue) {
 		blocks := max(1, (units*16+63)/64)
 		switch {
 		case q.pair != nil && q.pair.failed:
-			f.flushed(q, q.cq, requestError, q.consumed)
+			f.failed(q, q.cq, requestError, q.consumed, flushed)
 			q.consumed += uint32(blocks)
 			continue
 		case q.pair != nil && opcode != 0:
 			if q.pair.kind == pairQP1 && f.infiniband {
 				f.ask(q, units)
 			}
-			done := true
-			f.contain(func() { done = f.perform(q, opcode, units) })
-			if !done {
+			bad := fine
+			f.contain(func() { bad = f.perform(q, opcode, units) })
+			if bad == lost {
+				q.tries++
+			}
+			switch {
+			case bad == noRoom || bad == lost && q.tries <= mostTries:
 				f.again(q)
 				return
+			case bad != fine:
+				f.failed(q, q.cq, requestError, q.consumed, bad)
+				f.flushReceives(q)
+				q.consumed += uint32(blocks)
+				if to := f.other(q.pair.mac, q.pair.lid); to != nil && (bad == remoteAccess || bad == remoteOperation) {
+					to.refuse(to.sqs[q.pair.remote])
+				}
+				continue
 			}
+			q.tries = 0
 		case f.infiniband: // of IPoIB
 		case opcode == opcodeSend || opcode == opcodeLSO:
 			f.transmit(q, units)

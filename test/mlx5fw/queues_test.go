@@ -75,3 +75,41 @@ func TestWhatAPairHoldsIsFlushedOnceItIsInError(t *testing.T) {
 		t.Error("a pair that was reset does not begin again")
 	}
 }
+
+// TestASharedQueueIsReadInTheOrderOfItsList: a program puts entries to its end in the order in which it is done with them.
+func TestASharedQueueIsReadInTheOrderOfItsList(t *testing.T) {
+	const memory, doorbell, queue = 0x18000, 0x12000, 0x13000
+	_, f := two(t, false)
+	be := binary.BigEndian
+	in, out := make(buffer, 0x200), make(buffer, 16)
+	wq := in.part("create_rmp_in.ctx").part("rmpc.wq")
+	for name, v := range (values{"wq.log_wq_stride": 5, "wq.log_wq_sz": 2, "wq.dbr_addr": doorbell, "wq.pd": 7}) {
+		wq.set(name, v)
+	}
+	be.PutUint64(wq.part("wq.pas"), queue)
+	if status := f.createRMP(in, out); status != statusOK {
+		t.Fatal(status)
+	}
+	key := aKey(f, memory, 7, 1, "mkc.lw")
+	order := []uint32{0, 3, 1}
+	for i, n := range order {
+		entry := f.memory.at(queue+uint64(n)*32, 32)
+		be.PutUint16(entry[2:], uint16(append(order, 2)[i+1]))
+		be.PutUint32(entry[16:], 4)
+		be.PutUint32(entry[20:], key)
+		be.PutUint64(entry[24:], memory+uint64(n)*4)
+	}
+	be.PutUint32(f.memory.at(doorbell, 4), uint32(len(order)))
+	q := f.srqs[out.word(2)]
+	for i, text := range []string{"one.", "two.", "last"} {
+		if _, n := q.first(); !f.hasRoom(q) || n != order[i] {
+			t.Errorf("entry %d is %d", i, n)
+		}
+		if bad := f.scatter(q, []byte(text)); bad != fine {
+			t.Errorf("entry %d: %#x", i, bad)
+		}
+	}
+	if now := f.memory.at(memory, 16); f.hasRoom(q) || string(now) != "one.last\x00\x00\x00\x00two." {
+		t.Errorf("there is %q", now)
+	}
+}

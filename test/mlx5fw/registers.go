@@ -132,8 +132,13 @@ func (f *firmware) register(id int, write bool, in, out buffer) int {
 	return statusOK
 }
 
-// show logs the registers that the driver has written.
+// show logs the registers that the driver has written, and the queue pairs that it has connected.
 func (f *firmware) show() {
+	for _, n := range slices.Sorted(maps.Keys(f.sqs)) {
+		if p := f.sqs[n].pair; p != nil && p.ready {
+			log.Printf("%s: queue pair %d is connected with %d", f.name, n, p.remote)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(f.registers)) {
 		var id int
 		fmt.Sscanf(key, "%v", &id)

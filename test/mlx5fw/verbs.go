@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-// Verbs: what queue pairs send comes to those of the other HCAs, by RC and UD. Shared receive
-// queues and DC are not here.
+// Verbs: what queue pairs send comes to those of the other HCAs, by RC and UD. DC is not here.
 
 const (
-	logMaxKeys = 20
-	maxKeys    = 1 << logMaxKeys
-
 	pairRC, pairUC, pairUD = 0, 1, 2
 
 	opcodeWrite, opcodeWriteImmediate = 0x08, 0x09
@@ -25,65 +21,6 @@ const (
 
 	respWriteImmediate, respSend, respSendImmediate = 1, 2, 3 // opcodes of a responder's completion
 )
-
-// A memoryKey says which of the guest's pages a program's address means.
-type memoryKey struct {
-	direct  bool // all memory, at the guest's own addresses
-	start   uint64
-	logPage int
-	pages   []uint64
-}
-
-func (f *firmware) createKey(in, out buffer) int {
-	c := in.part("create_mkey_in.memory_key_mkey_entry")
-	n := f.number("mkey", 0x100, maxKeys)
-	if n == 0 {
-		return statusNoResources
-	}
-	k := &memoryKey{direct: c.get("mkc.access_mode_1_0") == 0, start: c.get("mkc.start_addr"), logPage: int(c.get("mkc.log_page_size"))}
-	if in.get("create_mkey_in.translations_octword_actual_size") != 0 {
-		pages := in.part("create_mkey_in.klm_pas_mtt")
-		for i := 0; i+8 <= len(pages); i += 8 {
-			k.pages = append(k.pages, binary.BigEndian.Uint64(pages[i:])&^7)
-		}
-	}
-	f.keys[n] = k
-	out.setWord(2, n)
-	return statusOK
-}
-
-// reach returns the guest's memory at an address under a key, in pieces.
-func (f *firmware) reach(key uint32, address uint64, n int) (pieces []buffer) {
-	k := f.keys[key>>8]
-	if k == nil || k.direct || k.logPage == 0 {
-		return []buffer{f.memory.at(address, n)}
-	}
-	if k.logPage < 12 || k.logPage > 40 {
-		panic(fault{f.memory, fmt.Sprintf("a memory key with pages of 2^%d bytes", k.logPage)})
-	}
-	first := k.start &^ (1<<k.logPage - 1)
-	for n > 0 {
-		off := address - first
-		page, within := off>>k.logPage, off&(1<<k.logPage-1)
-		size := min(n, 1<<k.logPage-int(within))
-		if page >= uint64(len(k.pages)) {
-			return nil
-		}
-		pieces = append(pieces, f.memory.at(k.pages[page]+within, size))
-		address, n = address+uint64(size), n-size
-	}
-	return pieces
-}
-
-func (f *firmware) load(key uint32, address uint64, n int) []byte {
-	return slices.Concat(f.reach(key, address, n)...)
-}
-
-func (f *firmware) store(key uint32, address uint64, data []byte) {
-	for _, piece := range f.reach(key, address, len(data)) {
-		data = data[copy(piece, data):]
-	}
-}
 
 // modifyQP keeps where a connected pair sends to, and resets a pair.
 func (f *firmware) modifyQP(opcode int, in buffer) {
@@ -97,9 +34,13 @@ func (f *firmware) modifyQP(opcode int, in buffer) {
 		q.pair.remote = uint32(c.get("qpc.remote_qpn"))
 		q.pair.mac = c.get("qpc.primary_address_path.rmac_47_32")<<32 | c.get("qpc.primary_address_path.rmac_31_0")
 		q.pair.lid = uint16(c.get("qpc.primary_address_path.rlid"))
+		q.pair.ready = true
 	case opToReset:
-		q.pair.failed = false
-		q.consumed, q.pair.receive.consumed = 0, 0
+		q.pair.ready, q.pair.failed = false, false
+		q.consumed = 0
+		if !q.pair.receive.shared {
+			q.pair.receive.consumed = 0
+		}
 	case opToError:
 		f.flush(q)
 	}
@@ -107,123 +48,170 @@ func (f *firmware) modifyQP(opcode int, in buffer) {
 
 // flush ends with an error what a pair's queues hold. Programs that have ended a connection wait for it.
 func (f *firmware) flush(q *sendQueue) {
-	q.pair.failed = true
-	if r := &q.pair.receive; len(r.pages) > 0 {
-		for n := 0; n < 1<<16 && f.hasRoom(r); n++ {
-			f.flushed(q, r.cq, responseError, r.consumed)
-			r.consumed++
-		}
-	}
+	f.flushReceives(q)
 	if len(q.pages) > 0 {
 		f.send(q)
 	}
 }
 
-// flushed completes an entry of a pair's in state error.
-func (f *firmware) flushed(q *sendQueue, cq uint32, opcode byte, counter uint32) {
-	const isFlushed = 5
+func (f *firmware) flushReceives(q *sendQueue) {
+	q.pair.failed = true
+	if r := q.pair.receive; len(r.pages) > 0 && !r.shared {
+		for n := 0; n < 1<<16 && f.hasRoom(r); n++ {
+			f.failed(q, q.pair.receiveCQ, responseError, r.consumed, flushed)
+			r.consumed++
+		}
+	}
+}
+
+// failed completes an entry of a pair's with an error.
+func (f *firmware) failed(q *sendQueue, cq uint32, opcode byte, counter uint32, why syndrome) {
 	f.complete(cq, opcode, func(e buffer) {
 		binary.BigEndian.PutUint32(e[32:], q.pair.index)
-		e[55] = isFlushed
+		e[55] = byte(why)
 		binary.BigEndian.PutUint32(e[56:], q.number)
 		binary.BigEndian.PutUint16(e[60:], uint16(counter))
 	})
 }
 
+// refuse has a pair fail whose peer asked for what it may not have. Its driver gets an event of the pair.
+func (f *firmware) refuse(q *sendQueue) {
+	f.flush(q)
+	if eq := f.eqFor(eventAccess); eq != nil {
+		data := make([]byte, 28)
+		binary.BigEndian.PutUint32(data[24:], q.number)
+		f.event(eq, eventAccess, 0, data)
+	}
+}
+
 // other returns the HCA that has a MAC or a LID, or nil.
 func (f *firmware) other(mac uint64, lid uint16) *firmware {
 	for _, o := range f.wire() {
-		if o.infiniband == f.infiniband && o.carrier && (f.infiniband && o.lid() == lid || !f.infiniband && o.currentMAC() == mac) {
+		if o.infiniband == f.infiniband && o.carrier && o.is(mac, lid) {
 			return o
 		}
 	}
 	return nil
 }
 
+func (f *firmware) is(mac uint64, lid uint16) bool {
+	return f.infiniband && f.lid() == lid || !f.infiniband && f.currentMAC() == mac
+}
+
 func (f *firmware) currentMAC() uint64 {
 	return f.vport.get("nic_vport_context.permanent_address.mac_addr_47_32")<<32 | f.vport.get("nic_vport_context.permanent_address.mac_addr_31_0")
 }
 
-// perform does what an entry of a pair's send queue says. It is false if the other side has no
-// room yet; then it is tried again.
-func (f *firmware) perform(q *sendQueue, opcode byte, units int) bool {
+// perform does what an entry of a pair's send queue says. It is noRoom if the other side has none yet, and lost if
+// there is no other side; then it is tried again.
+func (f *firmware) perform(q *sendQueue, opcode byte, units int) syndrome {
 	be := binary.BigEndian
 	entry, p := q.whole(units), q.pair
 	immediate := be.Uint32(entry[12:])
 	at := 16
 	if p.kind == pairUD || p.kind == pairQP1 {
 		if len(entry) < 64 {
-			return true
+			return fine
 		}
-		f.sendDatagram(q, entry[16:64], f.gather(entry[64:]), opcode, immediate)
-		return true
+		data, bad := f.gather(p.permission, entry[64:])
+		if bad == fine {
+			f.sendDatagram(q, entry[16:64], data, opcode, immediate)
+		}
+		return bad
 	}
 	if p.kind != pairRC && p.kind != pairUC {
-		return true
+		return fine
 	}
 	to := f.other(p.mac, p.lid)
-	if to == nil || to.sqs[p.remote] == nil || to.sqs[p.remote].pair == nil {
-		return true
+	if to == nil || to.sqs[p.remote] == nil || !to.sqs[p.remote].pair.hears(f, q) {
+		if p.kind == pairUC {
+			return fine
+		}
+		return lost
 	}
 	target := to.sqs[p.remote]
-	if target.pair.failed {
-		return true // lost
-	}
 	var remote uint64
 	var key uint32
 	if opcode == opcodeWrite || opcode == opcodeWriteImmediate || opcode == opcodeRead || opcode == opcodeSwap || opcode == opcodeAdd {
 		if len(entry) < 32 {
-			return true
+			return fine
 		}
 		remote, key, at = be.Uint64(entry[16:]), be.Uint32(entry[24:]), 32
 	}
 	switch opcode {
 	case opcodeWrite:
-		to.store(key, remote, f.gather(entry[at:]))
+		data, bad := f.gather(p.permission, entry[at:])
+		if bad == fine {
+			bad = to.store(target.pair.asks(remoteWrite), key, remote, data)
+		}
+		return bad
 	case opcodeRead:
 		for ; at+16 <= len(entry); at += 16 {
 			n := int(be.Uint32(entry[at:]))
 			if n > 1<<logMaxMessage {
 				panic(fault{text: fmt.Sprintf("a message of %d bytes", n)})
 			}
-			f.store(be.Uint32(entry[at+4:]), be.Uint64(entry[at+8:]), to.load(key, remote, n))
+			data, bad := to.load(target.pair.asks(remoteRead), key, remote, n)
+			if bad == fine {
+				bad = f.store(p.asks(localWrite), be.Uint32(entry[at+4:]), be.Uint64(entry[at+8:]), data)
+			}
+			if bad != fine {
+				return bad
+			}
 			remote += uint64(n)
 		}
 	case opcodeSwap, opcodeAdd: // two numbers, and where the old value goes
 		if len(entry) < 64 {
-			return true
+			return fine
 		}
-		old := to.load(key, remote, 8)
-		f.store(be.Uint32(entry[52:]), be.Uint64(entry[56:]), swapped(old))
+		old, bad := to.load(target.pair.asks(remoteAtomic), key, remote, 8)
+		if bad == fine {
+			bad = f.store(p.asks(localWrite), be.Uint32(entry[52:]), be.Uint64(entry[56:]), swapped(old))
+		}
+		if bad != fine {
+			return bad
+		}
 		first, compare, value := be.Uint64(entry[32:]), be.Uint64(entry[40:]), binary.LittleEndian.Uint64(old)
 		if opcode == opcodeAdd {
-			to.store(key, remote, binary.LittleEndian.AppendUint64(nil, value+first))
+			to.store(target.pair.asks(remoteAtomic), key, remote, binary.LittleEndian.AppendUint64(nil, value+first))
 		} else if value == compare {
-			to.store(key, remote, binary.LittleEndian.AppendUint64(nil, first))
+			to.store(target.pair.asks(remoteAtomic), key, remote, binary.LittleEndian.AppendUint64(nil, first))
 		}
 	case opcodeWriteImmediate, opcodeSend, opcodeSendImmediate:
-		r := &target.pair.receive
+		r := target.pair.receive
 		if !to.hasRoom(r) {
-			return false
+			return noRoom
 		}
-		data, counter := f.gather(entry[at:]), uint16(r.consumed)
+		data, bad := f.gather(p.permission, entry[at:])
+		if bad != fine {
+			return bad
+		}
+		_, counter := r.first()
 		kind := map[byte]byte{opcodeWriteImmediate: respWriteImmediate, opcodeSend: respSend, opcodeSendImmediate: respSendImmediate}[opcode]
 		if opcode == opcodeWriteImmediate {
-			to.store(key, remote, data)
-			r.consumed++
-		} else {
-			to.scatter(r, data)
+			if bad := to.store(target.pair.asks(remoteWrite), key, remote, data); bad != fine {
+				return bad
+			}
+			r.take()
+		} else if bad := to.scatter(r, data); bad != fine {
+			to.failed(target, target.pair.receiveCQ, responseError, counter, bad)
+			return remoteOperation
 		}
-		to.complete(r.cq, kind, func(e buffer) {
+		to.complete(target.pair.receiveCQ, kind, func(e buffer) {
 			be.PutUint32(e[24:], q.number)
 			be.PutUint32(e[32:], target.pair.index)
 			be.PutUint32(e[36:], immediate)
 			be.PutUint32(e[44:], uint32(len(data)))
 			be.PutUint32(e[56:], target.number)
-			be.PutUint16(e[60:], counter)
+			be.PutUint16(e[60:], uint16(counter))
 		})
 	}
-	return true
+	return fine
+}
+
+// hears tells whether a pair is connected with one of an HCA's, and neither reset nor in error.
+func (p *queuePair) hears(f *firmware, from *sendQueue) bool {
+	return p != nil && p.ready && !p.failed && p.kind == from.pair.kind && p.remote == from.number && f.is(p.mac, p.lid)
 }
 
 // swapped returns data in the order of bytes that the driver takes an atomic's result to be in.
@@ -252,7 +240,7 @@ func (f *firmware) sendDatagram(q *sendQueue, av buffer, data []byte, opcode byt
 			}
 		}
 	}
-	if target == nil || target.pair == nil || !to.hasRoom(&target.pair.receive) {
+	if target == nil || target.pair == nil || !to.hasRoom(target.pair.receive) {
 		return // lost, as datagrams are
 	}
 	header, kind, grh := make([]byte, 40), uint32(0), uint32(0)
@@ -260,9 +248,11 @@ func (f *firmware) sendDatagram(q *sendQueue, av buffer, data []byte, opcode byt
 		header, kind = f.header(int(be.Uint32(av[28:])>>20&0xff), av[32:48], len(data))
 		grh = 1
 	}
-	r := &target.pair.receive
-	counter := uint16(r.consumed)
-	to.scatter(r, append(header, data...))
+	r := target.pair.receive
+	_, counter := r.first()
+	if to.scatter(r, append(header, data...)) != fine {
+		return // lost, too
+	}
 	resp := byte(respSend)
 	if opcode == opcodeSendImmediate {
 		resp = respSendImmediate
@@ -271,7 +261,7 @@ func (f *firmware) sendDatagram(q *sendQueue, av buffer, data []byte, opcode byt
 	if q.pair.kind == pairQP1 {
 		from = 1
 	}
-	to.complete(r.cq, resp, func(e buffer) {
+	to.complete(target.pair.receiveCQ, resp, func(e buffer) {
 		be.PutUint16(e[22:], f.lid())
 		be.PutUint32(e[24:], grh<<28|kind<<24|from)
 		be.PutUint32(e[32:], target.pair.index)
@@ -281,7 +271,7 @@ func (f *firmware) sendDatagram(q *sendQueue, av buffer, data []byte, opcode byt
 		}
 		be.PutUint32(e[44:], uint32(len(header)+len(data)))
 		be.PutUint32(e[56:], target.number)
-		be.PutUint16(e[60:], counter)
+		be.PutUint16(e[60:], uint16(counter))
 	})
 }
 

@@ -136,7 +136,9 @@ func (f *firmware) receive(packet []byte) {
 		return
 	}
 	counter := uint16(q.consumed)
-	f.scatter(q, packet)
+	if f.scatter(q, packet) != fine {
+		panic(fault{f.memory, fmt.Sprintf("receive queue %d has a buffer that its keys do not reach", q.number)})
+	}
 	f.complete(q.cq, 2, func(e buffer) {
 		be.PutUint16(e[20:], checksum(0, packet[14:]))
 		e[28] = 0x06 // both checksums are right
@@ -160,9 +162,9 @@ func (q *sendQueue) whole(units int) buffer {
 }
 
 // gather reads what data segments say: how many bytes, and where, or the bytes themselves.
-func (f *firmware) gather(segments buffer) []byte {
+func (f *firmware) gather(a permission, segments buffer) (data []byte, bad syndrome) {
 	be := binary.BigEndian
-	var data []byte
+	a.right = localRead
 	for at := 0; at+16 <= len(segments); at += 16 {
 		n := int(be.Uint32(segments[at:]))
 		if n>>31 != 0 { // it is here
@@ -174,24 +176,33 @@ func (f *firmware) gather(segments buffer) []byte {
 		if len(data)+n > 1<<logMaxMessage {
 			panic(fault{text: fmt.Sprintf("a message of %d bytes", len(data)+n)})
 		}
-		data = append(data, f.load(be.Uint32(segments[at+4:]), be.Uint64(segments[at+8:]), n)...)
+		more, bad := f.load(a, be.Uint32(segments[at+4:]), be.Uint64(segments[at+8:]), n)
+		if bad != fine {
+			return nil, bad
+		}
+		data = append(data, more...)
 	}
-	return data
+	return data, fine
 }
 
 // scatter writes data to where the next entry of a receive queue says.
-func (f *firmware) scatter(q *receiveQueue, data []byte) {
+func (f *firmware) scatter(q *receiveQueue, data []byte) syndrome {
 	be := binary.BigEndian
-	entry := q.entry(q.consumed)
+	entry, _ := q.first()
+	a := q.permission
+	a.right = localWrite
+	q.take()
 	for at := 0; at+16 <= len(entry) && len(data) > 0; at += 16 {
 		n := min(int(be.Uint32(entry[at:])&0x7fffffff), len(data))
 		if n == 0 {
 			break
 		}
-		f.store(be.Uint32(entry[at+4:]), be.Uint64(entry[at+8:]), data[:n])
+		if bad := f.store(a, be.Uint32(entry[at+4:]), be.Uint64(entry[at+8:]), data[:n]); bad != fine {
+			return bad
+		}
 		data = data[n:]
 	}
-	q.consumed++
+	return fine
 }
 
 // space returns how many bytes the next entry of a receive queue takes.
