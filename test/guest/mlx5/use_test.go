@@ -27,6 +27,7 @@ var (
 ib_write_bw -d $d -x $gid -n 20 -F
 ib_send_bw -c UD -d $d -x $gid -n 20 -F
 rping -s -v -C 5 -a 0.0.0.0
+for tls in rc_v,ud_v rc_x,ud_x; do UCX_LOG_LEVEL=info UCX_TLS=$tls ucx_perftest -t tag_lat -n 20 -w 2 -f; done
 `
 	asks = own + `
 to=` + fmt.Sprintf(rail, 1) + `
@@ -34,17 +35,14 @@ try() { until "$@" >/tmp/said.$SLURM_JOB_ID 2>&1; do sleep 0.3; done; cat /tmp/s
 try ib_write_bw -d $d -x $gid -n 20 -F $to
 try ib_send_bw -c UD -d $d -x $gid -n 20 -F $to
 try rping -c -v -C 5 -a $to
+for tls in rc_v,ud_v rc_x,ud_x; do export UCX_LOG_LEVEL=info UCX_TLS=$tls; try ucx_perftest $to -t tag_lat -n 20 -w 2 -f; done
 `
 )
 
 func TestTwoJobsUseRDMAWithEachOther(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.MLX5)
 	hcas := begin(t)
-	for i, h := range hcas[:2] {
-		address := fmt.Sprintf(rail+"/24 dev %s", i+1, h.net)
-		vm.Run(t, "ip addr add "+address)
-		t.Cleanup(func() { vm.Run(t, "ip addr del "+address) })
-	}
+	rails(t, hcas)
 	before := vm.Picture(t)
 	run := func(script string) string {
 		return vm.Submit(t, "alice", "--gres=gpu:1", "srun "+vm.Timeout+"bash -ec "+vm.Quote(script))
@@ -54,7 +52,7 @@ func TestTwoJobsUseRDMAWithEachOther(t *testing.T) {
 		vm.Ended(t, job)
 	}
 	out := vm.Run(t, "cat /tmp/"+jobs[0]+".out /tmp/"+jobs[1]+".out")
-	for what, n := range map[string]int{" 65536 ": 2, " 4096  ": 2, "rdma-ping-4": 2} {
+	for what, n := range map[string]int{" 65536 ": 2, " 4096  ": 2, "rdma-ping-4": 2, "tag(rc_verbs/": 2, "tag(rc_mlx5/": 2} {
 		if strings.Count(out, what) < n {
 			t.Errorf("wanted %q %d times:\n%s", what, n, out)
 		}
