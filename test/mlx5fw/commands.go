@@ -9,6 +9,7 @@ const (
 	maxPages = 1 << 20 // that a guest may lend
 
 	statusOK          = 0x0
+	statusInternal    = 0x1
 	statusBadOp       = 0x2
 	statusBadParam    = 0x3
 	statusNoResources = 0xf

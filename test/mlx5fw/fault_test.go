@@ -258,3 +258,35 @@ func TestAnOrderOfTheControlFileNamesAnHCA(t *testing.T) {
 		}
 	}
 }
+
+// TestACommandIsRefusedOrDelayedWhenThatIsOrdered asks for the adapter.
+func TestACommandIsRefusedOrDelayedWhenThatIsOrdered(t *testing.T) {
+	f := guest()
+	in := make(buffer, 16)
+	in.setWord(0, opQueryAdapter<<16)
+	for _, c := range []struct {
+		line string
+		want byte
+	}{{"refuse 0 QUERY_ADAPTER", statusInternal}, {"refuse 0 QUERY_PAGES", statusOK}, {"refuse 0", statusOK}} {
+		if err := order(c.line, []*firmware{f}); err != nil || f.do(in, 112)[0] != c.want {
+			t.Errorf("%s: %v", c.line, err)
+		}
+	}
+	if err := order("slow 0 1h", []*firmware{f}); err != nil {
+		t.Fatal(err)
+	}
+	e := f.memory.at(0x10000, 64)
+	e[63] = 1
+	f.write(0, segDoorbell, []byte{0, 0, 0, 1})
+	if e[63] != 1 {
+		t.Error("a slow command is done at once")
+	}
+	if err := order("slow 0 0s", []*firmware{f}); err != nil || f.do(in, 112)[0] != statusOK {
+		t.Error(err)
+	}
+	for _, line := range []string{"slow 0", "slow 0 much", "refuse 0 NONSENSE"} {
+		if order(line, []*firmware{f}) == nil {
+			t.Errorf("%q is taken", line)
+		}
+	}
+}

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,8 +111,9 @@ func (f *firmware) accept(listener *net.UnixListener) error {
 }
 
 // control does what is added to a file, a line each: "fail 0" is a fatal fault of the first
-// HCA's firmware, "out 0" and "in 0" pull its cable and put it back, and "show 0" logs its registers. The
-// guest may share the folder, and so do it itself.
+// HCA's firmware, "out 0" and "in 0" pull its cable and put it back, and "show 0" logs its registers. "slow 0 300ms"
+// delays its answers to commands, and "refuse 0 CREATE_SQ" has it fail one of them. The guest may share the folder, and
+// so do it itself.
 func control(path string, all []*firmware) {
 	for done := 0; ; time.Sleep(50 * time.Millisecond) {
 		text, _ := os.ReadFile(path)
@@ -127,20 +130,29 @@ func control(path string, all []*firmware) {
 
 // order does one line of the control file.
 func order(line string, all []*firmware) error {
-	var what string
+	var what, more string
 	var n int
-	if _, err := fmt.Sscan(line, &what, &n); err != nil || n < 0 || n >= len(all) {
+	if words, _ := fmt.Sscan(line, &what, &n, &more); words < 2 || n < 0 || n >= len(all) {
 		return fmt.Errorf("%q names no HCA", line)
 	}
 	f := all[n]
+	delay, err := time.ParseDuration(more)
+	if what == "slow" && err != nil {
+		return fmt.Errorf("%q: %w", line, err)
+	}
+	if what == "refuse" && more != "" && !slices.Contains(slices.Collect(maps.Values(opcodes)), more) {
+		return fmt.Errorf("%q names no command", line)
+	}
 	deed := map[string]func(){
-		"fail": f.fail,
-		"out":  func() { f.unplugged = true; f.setCarrier(false) },
-		"in":   func() { f.unplugged = false; f.setCarrier(true) },
-		"show": f.show,
+		"fail":   f.fail,
+		"out":    func() { f.unplugged = true; f.setCarrier(false) },
+		"in":     func() { f.unplugged = false; f.setCarrier(true) },
+		"show":   f.show,
+		"slow":   func() { f.delay = delay },
+		"refuse": func() { f.refused = more },
 	}[what]
 	if deed == nil {
-		return fmt.Errorf("%q is none of fail, out, in and show", line)
+		return fmt.Errorf("%q is none of fail, out, in, show, slow and refuse", line)
 	}
 	f.alone(deed)
 	return nil
