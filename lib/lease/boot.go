@@ -19,7 +19,7 @@ import (
 // Boot prepares the node before slurmd starts. It returns all leases that are left, because
 // their namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
 // configuration wants, if it wants one; splits the PFs that it gives in parts; loads the programs of the node's
-// ports; and closes the HCAs' device nodes, if it wants that.
+// ports; and restricts the HCAs' device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Cleanup(ctx, Cleanup{Boot: true})
 	failed = hint.Join(failed, n.Redo())
@@ -29,7 +29,7 @@ func (n *Host) Boot(ctx context.Context) error {
 	failed = hint.Join(failed, n.split(ctx))
 	restoreLost(ctx, n.Host, true) // VFs that the node had lost are there again
 	n.keepPorts(ctx)
-	return hint.Join(failed, n.Close(ctx))
+	return hint.Join(failed, n.RestrictNodes(ctx))
 }
 
 // keepPorts loads the programs that share out the node's ports, so that no prolog has to. If it cannot, the first

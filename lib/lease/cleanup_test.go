@@ -23,7 +23,7 @@ import (
 	"gresnet/test/standin"
 )
 
-// With /run/gresnet udev's rule would close device nodes, and the plugin expect records, on a node that has
+// With /run/gresnet udev's rule would restrict device nodes, and the plugin expect records, on a node that has
 // the packages alone.
 func TestWhereNothingHasRunSinceTheBootACleanupAndAReleaseMakeNothing(t *testing.T) {
 	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now})

@@ -17,7 +17,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.T) {
+func TestAfterAnUndoNoRunRestrictsDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to make device nodes")
 	}
@@ -42,7 +42,7 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 	}
 	had, err := n.Picture()
 	if err == nil {
-		err = n.Close(t.Context())
+		err = n.RestrictNodes(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 		t.Fatal(err)
 	}
 	is("returned", 0o666)
-	if err := n.Close(t.Context()); err != nil { // of a slurmd that was not restarted
+	if err := n.RestrictNodes(t.Context()); err != nil { // of a slurmd that was not restarted
 		t.Fatal(err)
 	}
 	is("a prolog has run after the undo", 0o666)
 	if err := n.Redo(); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Close(t.Context()); err != nil {
+	if err := n.RestrictNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	is("set up again", 0o600)

@@ -36,14 +36,14 @@ type Host struct {
 // On is a node that leases are taken on.
 func On(h *host.Host) *Host { return &Host{Host: h} }
 
-// begin readies the node and closes its device nodes, so that no job opens another job's HCAs. Then it restores HCAs that
+// begin readies the node and restricts its device nodes, so that no job opens another job's HCAs. Then it restores HCAs that
 // the node had lost. The job began at start.
 func (n *Host) begin(ctx context.Context, start time.Time) error {
 	defer n.Time("look after the node table and who can open device nodes")()
 	if err := n.ready(start); err != nil {
 		return err
 	}
-	if err := n.Close(ctx); err != nil {
+	if err := n.RestrictNodes(ctx); err != nil {
 		return err
 	}
 	restoreLost(ctx, n.Host, false)
@@ -81,18 +81,18 @@ func (n *Host) readyAgain(boot bool) error {
 	return n.ready(time.Time{})
 }
 
-// Close closes the node's own device nodes to everybody but root, if the site wants that. It does nothing after
+// RestrictNodes restricts the node's own device nodes to root, if the site wants that. It does nothing after
 // setup --undo, which opens them to users again.
-func (n *Host) Close(ctx context.Context) error {
+func (n *Host) RestrictNodes(ctx context.Context) error {
 	return n.withAccess(ctx, func() error {
 		if n.State.IsUndone() {
 			return nil
 		}
-		return n.nodes().Close()
+		return n.nodes().Restrict()
 	})
 }
 
-// withAccess calls f while no other run closes device nodes, or keeps them open.
+// withAccess calls f while no other run restricts device nodes, or keeps them open.
 func (n *Host) withAccess(ctx context.Context, f func() error) error {
 	if err := n.State.Make(); err != nil {
 		return err

@@ -15,24 +15,24 @@ import (
 // Picture reads who can open the node's own device nodes.
 func (n *Host) Picture() (devnode.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
 
-// Redo takes back what Reopen said: runs close device nodes again.
+// Redo takes back what Reopen said: runs restrict device nodes again.
 func (n *Host) Redo() error { return state.Remove(n.State.Undone()) }
 
 // Reopen opens the node's own device nodes to users again, as setup found them. From then on no
-// run closes them, before Redo or the next boot. A prolog may have begun before: if a job has a
-// lease in the end, Reopen closes all again and fails.
+// run restricts them, before Redo or the next boot. A prolog may have begun before: if a job has a
+// lease in the end, Reopen restricts all again and fails.
 func (n *Host) Reopen(ctx context.Context, had devnode.Picture, udev func([]string) (bool, error)) error {
 	if err := n.Idle(ctx); err != nil {
 		return err
 	}
-	// Runs that have begun close none any more, either.
+	// Runs that have begun restrict none any more, either.
 	err := n.withAccess(ctx, func() error { return os.WriteFile(n.State.Undone(), nil, 0o600) })
 	if err != nil {
 		return err
 	}
 	err = hint.Join(n.nodes().Reopen(had, udev), n.Idle(ctx))
 	if err != nil {
-		return hint.Join(err, n.Redo(), n.Close(ctx))
+		return hint.Join(err, n.Redo(), n.RestrictNodes(ctx))
 	}
 	return n.dropPorts(ctx)
 }

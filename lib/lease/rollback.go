@@ -70,7 +70,7 @@ func (l *Lease) startOver() {
 func (l *Lease) undoAll(entries []Entry, damaged *damage) []error {
 	returnFrom, placesFrom, claimsFrom := firstOfRank(entries, step.ReturnBegins), firstOfRank(entries, step.AllReturned), firstOfRank(entries, step.Rank(new(step.Claim)))
 
-	if err := step.CloseNodes(l.World); err != nil {
+	if err := step.RestrictNodes(l.World); err != nil {
 		return []error{err}
 	}
 	traffic := l.beginTraffic(entries)

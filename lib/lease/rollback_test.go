@@ -110,7 +110,7 @@ func (s *watched) Undo(*world.World) error {
 }
 
 // Whoever has such a node open as a path (O_PATH) opens the HCA by it when that is back.
-func TestTheDeviceNodesOfALeaseAreClosedBeforeAnHCAIsReturned(t *testing.T) {
+func TestTheDeviceNodesOfALeaseAreRestrictedBeforeAnHCAIsReturned(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to make a device node")
 	}

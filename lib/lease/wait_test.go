@@ -352,7 +352,7 @@ func TestAnEpilogIsWaitedForWithinTheDeadline(t *testing.T) {
 // Any user can keep a node busy, wherever its prolog is.
 func TestAPrologWhoseTimeIsOverRefusesTheJobAndLeavesTheNodeInService(t *testing.T) {
 	for where, busy := range map[string]func(*Host) (*state.Lock, error){
-		"it closes device nodes":       func(n *Host) (*state.Lock, error) { return state.LockFile(t.Context(), n.State.AccessLock()) },
+		"it restricts device nodes":    func(n *Host) (*state.Lock, error) { return state.LockFile(t.Context(), n.State.AccessLock()) },
 		"an earlier run's epilog runs": func(n *Host) (*state.Lock, error) { return state.TryLockJob(n.State.Locks(), nextJob) },
 		"it claims":                    func(n *Host) (*state.Lock, error) { return state.LockFile(t.Context(), n.State.NodeLock()) },
 	} {

@@ -104,10 +104,10 @@ func (d Dir) OwedMetrics() string { return filepath.Join(string(d), "metrics") }
 func (d Dir) AccessLock() string { return filepath.Join(d.Locks(), "access") }
 
 // Undone returns the mark that setup --undo has opened device nodes to users again: as long as it is
-// there, no run closes them.
+// there, no run restricts them.
 func (d Dir) Undone() string { return filepath.Join(string(d), "undone") }
 
-// Known returns the folder in which udev's rule finds the HCAs whose device nodes it closes.
+// Known returns the folder in which udev's rule finds the HCAs whose device nodes it restricts.
 func (d Dir) Known() string { return filepath.Join(string(d), "closed") }
 
 // IsUndone tells whether that mark is there.

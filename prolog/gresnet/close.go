@@ -34,7 +34,7 @@ Example:
 			if n.State.IsUndone() {
 				return hint.With(errors.New("close device nodes: setup --undo has opened them to users again"), "GN437 gresnet setup sets the node up again")
 			}
-			return n.Close(c.Context)
+			return n.RestrictNodes(c.Context)
 		},
 	}
 }

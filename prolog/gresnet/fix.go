@@ -35,7 +35,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 	}
 	plan.Print(w.Stdout)
 	if open {
-		fmt.Fprintln(w.Stdout, "device nodes: closed to everybody but root")
+		fmt.Fprintln(w.Stdout, "device nodes: restricted to root")
 	}
 	switch {
 	case !plan.Changes() && !open:
@@ -55,7 +55,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 		if err := node.Redo(); err != nil {
 			return err
 		}
-		if err := lease.On(w.Host(c, s.Config)).Close(c.Context); err != nil {
+		if err := lease.On(w.Host(c, s.Config)).RestrictNodes(c.Context); err != nil {
 			return err
 		}
 	}

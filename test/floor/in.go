@@ -109,7 +109,7 @@ func moveLinks(it input, namespace int, job socket, next func() error) error {
 	return nil
 }
 
-// makeNodes makes the job's /dev/infiniband; the node's own nodes are closed already.
+// makeNodes makes the job's /dev/infiniband; the node's own nodes are restricted already.
 func makeNodes(it input) error {
 	if err := unix.Mkdir(it.dev, 0o700); err != nil {
 		return fmt.Errorf("make %s: %w", it.dev, err)

@@ -15,7 +15,7 @@ func out(it input) error {
 	if err := bringLinks(it, host, home, moveAhead(it, job, host)); err != nil {
 		return err
 	}
-	if err := closeNodes(it); err != nil {
+	if err := restrictNodes(it); err != nil {
 		return err
 	}
 	if err := unix.Unmount(it.dev, unix.MNT_DETACH); err != nil {
@@ -84,15 +84,15 @@ func bringLinks(it input, host int, home socket, next func() error) error {
 	return nil
 }
 
-// closeNodes closes the node's own device nodes, which the move of their RDMA
+// restrictNodes restricts the node's own device nodes, which the move of their RDMA
 // device made again with the kernel's modes.
-func closeNodes(it input) error {
+func restrictNodes(it input) error {
 	if len(it.rdma) == 0 {
 		return nil
 	}
 	for _, n := range it.nodes {
 		if err := unix.Chmod(n.path, 0o600); err != nil {
-			return fmt.Errorf("close %s: %w", n.path, err)
+			return fmt.Errorf("restrict %s: %w", n.path, err)
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
 /* Slots of one HCA, which several jobs have at once: a model for spin. README.md says what it covers.
  *
- * Who could open the HCA's device nodes is recorded before the first job with a slot closes them, and
+ * Who could open the HCA's device nodes is recorded before the first job with a slot restricts them, and
  * they are opened when the last of these jobs has freed its claim: first in, last out. Job 2 has the
  * HCA as a whole, if no slot is taken: the site may change that while jobs run. In the end no job
  * has anything, and who could open the nodes can.
@@ -21,7 +21,7 @@
 #define FREE 0        /* whose claim it is; else its job + 1 */
 #define UNKNOWN 0     /* of nodes, what an entry says of them */
 #define OPEN 1
-#define CLOSED 2
+#define RESTRICTED 2
 #define wantsAll (j == 2)
 
 byte nodes = OPEN;    /* who may open the HCA's device nodes on the node */
@@ -35,7 +35,7 @@ typedef Lease {
 	byte had;         /* the entry about access, of a job with the whole */
 	bool child;       /* the slot's interface is in the job's namespace */
 	bool aside;       /* the lease was damaged, and its claim is quarantined */
-	bool closed;      /* the job has closed the nodes and not yet freed its claim */
+	bool restricted;      /* the job has restricted the nodes and not yet freed its claim */
 }
 Lease lease[JOBS];
 byte kills = KILLS, fails = FAILS, removals = REMOVALS, running = JOBS;
@@ -46,7 +46,7 @@ bool last;
 #define noSlot(but) ((claim[0] == FREE || but == 1) && (claim[1] == FREE || but == 2))
 /* What holds in each state: an HCA is whole or slots, and who has it is alone with it. */
 #define holds() assert(all == FREE || noSlot(0)); \
-	assert(nodes == CLOSED || !(lease[0].closed || lease[1].closed || (JOBS > 2 && lease[JOBS - 1].closed)))
+	assert(nodes == RESTRICTED || !(lease[0].restricted || lease[1].restricted || (JOBS > 2 && lease[JOBS - 1].restricted)))
 
 /* func: lib/lease/step Reopen
  * func: lib/state/table Table.Unshared
@@ -106,7 +106,7 @@ proctype Job(byte j)
 #endif
 		K
 	};
-	atomic { TELL("closes the nodes\n"); nodes = CLOSED; lease[j].closed = true; K };
+	atomic { TELL("restricts the nodes\n"); nodes = RESTRICTED; lease[j].restricted = true; K };
 	/* func: lib/lease/step Child.Do */
 	atomic { lease[j].child = !wantsAll; K };
 	skip; /* its tasks run */
@@ -134,7 +134,7 @@ epilog:
 	 * Of a slot it restores nothing. */
 	atomic {
 		if
-		:: lease[j].had != UNKNOWN -> TELL("opens the nodes that it has closed\n"); lease[j].closed = false; nodes = lease[j].had; lease[j].had = UNKNOWN
+		:: lease[j].had != UNKNOWN -> TELL("opens the nodes that it has restricted\n"); lease[j].restricted = false; nodes = lease[j].had; lease[j].had = UNKNOWN
 		:: else
 		fi;
 		K
@@ -150,7 +150,7 @@ epilog:
 		if
 		:: mine == 0 -> goto remove
 		:: mine == SLOTS + 1 -> reopen(0)
-		:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> lease[j].closed = false;
+		:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> lease[j].restricted = false;
 #ifdef WITHOUT_OPENED_BEFORE_WRITTEN
 			TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false;
 			seen = shared;
@@ -203,7 +203,7 @@ damage:
 		d_step {
 			mine = lease[j].slot;
 			if :: claim[mine - 1] == j + 1 -> quarantined[mine - 1] = true; lease[j].aside = true :: else fi;
-			lease[j].closed = false; lease[j].child = false; lease[j].there = false;
+			lease[j].restricted = false; lease[j].child = false; lease[j].there = false;
 			if :: lease[j].aside :: else -> lease[j].slot = 0 fi
 		}
 	};

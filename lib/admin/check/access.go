@@ -15,9 +15,9 @@ func Open(all []Finding) bool {
 	return slices.ContainsFunc(Bad(all), func(f Finding) bool { return f.About == "device nodes" })
 }
 
-// closed tells whether users can open the node's own device nodes of HCAs that
-// jobs can have, where the site wants them closed.
-func (s Site) closed() []Finding {
+// restricted tells whether users can open the node's own device nodes of HCAs that
+// jobs can have, where the site wants them restricted.
+func (s Site) restricted() []Finding {
 	const about = "device nodes"
 	if s.Config.Access.Host != config.Closed {
 		return nil

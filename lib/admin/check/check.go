@@ -107,7 +107,7 @@ func (s Site) Run() []Finding {
 	all = append(all, s.state())
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
-		all = slices.Concat(all, s.mapping(), s.parts(), s.refusals(), s.closed(), s.guard(), s.managers(), s.bound(),
+		all = slices.Concat(all, s.mapping(), s.parts(), s.refusals(), s.restricted(), s.guard(), s.managers(), s.bound(),
 			s.counters(), s.networks())
 	}
 	for _, asked := range []struct {

@@ -31,12 +31,12 @@ type Node struct {
 	action  func()                   // before each change of the node: tests stop here
 }
 
-// Devices are the node's own device nodes of HCAs, which the programs close once the node is set up.
+// Devices are the node's own device nodes of HCAs, which the programs restrict once the node is set up.
 type Devices interface {
 	Idle() error // fails if a job has a lease
 	Picture() (devnode.Picture, error)
-	Reopen(devnode.Picture) error // to users; no run closes them from then on
-	Redo() error                  // runs close them again
+	Reopen(devnode.Picture) error // to users; no run restricts them from then on
+	Redo() error                  // runs restrict them again
 }
 
 // Records says which jobs are held to the records of their prologs.
@@ -178,7 +178,7 @@ func (n Node) Do(p Plan) error {
 	return n.Redo()
 }
 
-// Redo has runs close device nodes again, if Undo said that none shall.
+// Redo has runs restrict device nodes again, if Undo said that none shall.
 func (n Node) Redo() error {
 	if n.Devices == nil {
 		return nil
@@ -281,7 +281,7 @@ func (n Node) apply(e Edit, r record) error {
 }
 
 // Undo restores what setup changed, byte for byte, and says what it leaves: files that somebody
-// else has changed since. It opens the device nodes again that gresnet has closed. While a job
+// else has changed since. It opens the device nodes again that gresnet has restricted. While a job
 // has a lease it does nothing. A slurmd that calls the scripts for Prolog and Epilog until it is restarted would
 // drain the node without them: with called they stay, until an Undo without it.
 func (n Node) Undo(called bool) (undone []string, left []string, err error) {

@@ -432,24 +432,24 @@ func TestKilledAnywhereFilesAreWholeAndUndoGivesAllBack(t *testing.T) {
 
 // devices are a node's device nodes as far as setup knows them.
 type devices struct {
-	jobs   error
-	closed bool // runs have closed them
-	undone bool // no run closes them
-	access uint32
+	jobs       error
+	restricted bool // runs have restricted them
+	undone     bool // no run restricts them
+	access     uint32
 }
 
 func (d *devices) Idle() error { return d.jobs }
 func (d *devices) Redo() error { d.undone = false; return nil }
 
 func (d *devices) Picture() (p devnode.Picture, err error) {
-	if !d.closed {
+	if !d.restricted {
 		p.Nodes = map[string]devnode.Node{"rdma_cm": {Access: devnode.Access{Mode: d.access}}}
 	}
 	return p, nil
 }
 
 func (d *devices) Reopen(p devnode.Picture) error {
-	d.undone, d.closed, d.access = true, false, p.Nodes["rdma_cm"].Access.Mode
+	d.undone, d.restricted, d.access = true, false, p.Nodes["rdma_cm"].Access.Mode
 	return d.jobs
 }
 
@@ -461,19 +461,19 @@ func TestUndoGivesUsersTheDeviceNodesBackKilledAnywhere(t *testing.T) {
 		d := &devices{access: 0o660}
 		n := Node{Root: root, Devices: d}
 		if !killed(&n, at, func() { setUp(t, n) }) {
-			d.closed, d.access, alive = true, 0o600, true // the first job
+			d.restricted, d.access, alive = true, 0o600, true // the first job
 		}
 		setUp(t, n) // knows no better than the first run
 		for killed(&n, r.IntN(12), func() { undo(t, n, at) }) {
 		}
-		if d.closed || !d.undone || d.access != 0o660 {
+		if d.restricted || !d.undone || d.access != 0o660 {
 			t.Fatalf("killed at %d: after undo: %+v", at, d)
 		}
 		if d := differ(before, picture(t, root)); d != "" {
 			t.Fatalf("killed at %d: after undo: %s", at, d)
 		}
 		if err := n.Do(Make(siteAt(root))); err != nil || d.undone {
-			t.Fatalf("after another setup no run closes device nodes: %v", err)
+			t.Fatalf("after another setup no run restricts device nodes: %v", err)
 		}
 	}
 }
@@ -1019,7 +1019,7 @@ func TestUndoDisablesTheServiceThatAPersonHasEnabledAgainSince(t *testing.T) {
 	}
 	undo(t, n, "at last")
 	if now, err := n.state(enabled); err != nil || now != absent {
-		t.Errorf("the service is enabled still, and closes device nodes at the next boot: %s, %v", now, err)
+		t.Errorf("the service is enabled still, and restricts device nodes at the next boot: %s, %v", now, err)
 	}
 }
 
@@ -1043,7 +1043,7 @@ func TestASecondSetupNotesAgainWhoCanOpenDeviceNodes(t *testing.T) {
 	}
 	d.access = 0o660
 	setUp(t, n)
-	d.closed, d.access = true, 0o600
+	d.restricted, d.access = true, 0o600
 	if _, _, err := n.Undo(false); err != nil || d.access != 0o660 {
 		t.Errorf("rdma_cm is %o, and was 660 before setup: %v", d.access, err)
 	}

@@ -40,8 +40,8 @@ func (v *View) SysDirs(d Device) (dirs []string) {
 	return append(dirs, interfaces...)
 }
 
-// CloseNodes gives the nodes of an HCA to root alone.
-func (v *View) CloseNodes(dev string, id node.ID, nodes []devnode.Node) error {
+// RestrictNodes gives the nodes of an HCA to root alone.
+func (v *View) RestrictNodes(dev string, id node.ID, nodes []devnode.Node) error {
 	return v.setNodes(dev, id, nodes, func(path string, _ devnode.Node) error { return devnode.Set(path, devnode.RootAlone()) })
 }
 
@@ -51,7 +51,7 @@ func (v *View) RestoreNodes(dev string, id node.ID, nodes []devnode.Node) error 
 	return v.setNodes(dev, id, nodes, devnode.Restore)
 }
 
-// TakeBack closes those nodes of an HCA that a lease gives to a job's user (devnode.Give), where the lease is gone
+// TakeBack restricts those nodes of an HCA that a lease gives to a job's user (devnode.Give), where the lease is gone
 // that would restore them.
 func (v *View) TakeBack(dev string, id node.ID) error {
 	d, err := v.Find(id)

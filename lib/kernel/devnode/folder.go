@@ -13,13 +13,13 @@ import (
 // Folder is the folder of the node's device nodes, /dev/infiniband.
 type Folder string
 
-// What the folder's mode is, closed and as the kernel makes it.
+// What the folder's mode is, restricted and as the kernel makes it.
 const (
-	folderClosed = 0o700
-	folderOpen   = 0o755
+	folderRestricted = 0o700
+	folderOpen       = 0o755
 )
 
-// mark is a file in a folder that Close has closed. Open undoes no other's doing by it, and
+// mark is a file in a folder that Restrict has restricted. Open undoes no other's doing by it, and
 // the kernel removes a folder that it made as soon as that is empty, to make another one,
 // with its own mode, for the next device node (drivers/base/devtmpfs.c:delete_path): with
 // the mark in it, it is never empty.
@@ -27,10 +27,10 @@ const mark = ".gresnet"
 
 func (f Folder) mark() string { return filepath.Join(string(f), mark) }
 
-// Close closes the folder to everybody but root, and makes it if it is not there: a driver
+// Restrict restricts the folder to root, and makes it if it is not there: a driver
 // that is loaded later makes its device nodes in it. Where there is no /dev it does nothing.
-func (f Folder) Close() error {
-	if err := os.Mkdir(string(f), folderClosed); errors.Is(err, fs.ErrNotExist) {
+func (f Folder) Restrict() error {
+	if err := os.Mkdir(string(f), folderRestricted); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -47,10 +47,10 @@ func (f Folder) Close() error {
 			return err
 		}
 	}
-	if st.Mode&0o7777 == folderClosed {
+	if st.Mode&0o7777 == folderRestricted {
 		return nil
 	}
-	return os.Chmod(string(f), folderClosed)
+	return os.Chmod(string(f), folderRestricted)
 }
 
 func (f Folder) setMark() error {
@@ -64,10 +64,10 @@ func (f Folder) setMark() error {
 	return file.Close()
 }
 
-// Open opens a folder that Close has closed. Any other is left as it is.
+// Open opens a folder that Restrict has restricted. Any other is left as it is.
 func (f Folder) Open() error { return f.reopen(Access{Mode: folderOpen}) }
 
-// reopen gives a folder that Close has closed the access that it had. Any other is left as it is.
+// reopen gives a folder that Restrict has restricted the access that it had. Any other is left as it is.
 func (f Folder) reopen(had Access) error {
 	if is, err := f.isMarked(); err != nil || !is {
 		return err
@@ -76,7 +76,7 @@ func (f Folder) reopen(had Access) error {
 	if err != nil {
 		return err
 	}
-	if st.Mode&0o7777 == folderClosed {
+	if st.Mode&0o7777 == folderRestricted {
 		err := os.Lchown(string(f), int(had.UID), int(had.GID))
 		if err == nil {
 			err = unix.Chmod(string(f), had.Mode)
@@ -88,7 +88,7 @@ func (f Folder) reopen(had Access) error {
 	return os.Remove(f.mark())
 }
 
-// isMarked tells whether Close has closed the folder.
+// isMarked tells whether Restrict has restricted the folder.
 func (f Folder) isMarked() (bool, error) {
 	_, err := os.Lstat(f.mark())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +103,8 @@ func (f Folder) access() (Access, error) {
 	return Access{Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}, err
 }
 
-// IsClosed tells whether root alone reaches what is in the folder.
-func (f Folder) IsClosed() (bool, error) {
+// IsRestricted tells whether root alone reaches what is in the folder.
+func (f Folder) IsRestricted() (bool, error) {
 	st, err := f.stat()
 	return err == nil && st.Uid == 0 && st.Mode&0o077 == 0, err
 }

@@ -23,15 +23,15 @@ func modeOf(t *testing.T, path string) (fs.FileMode, time) {
 
 type time syscall.Timespec
 
-func TestAFolderIsClosedAndOpenedAgainByWhoClosedIt(t *testing.T) {
+func TestAFolderIsRestrictedAndOpenedAgainByWhoRestrictedIt(t *testing.T) {
 	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root: a folder that is closed is root's")
+		netnstest.Skip(t, "needs root: a folder that is restricted is root's")
 	}
 	dir := t.TempDir()
 	for _, c := range []struct {
 		name   string
 		before fs.FileMode // 0: it is not there
-	}{{"made", 0}, {"kernel's", 0o755}, {"open", 0o777}, {"closed", 0o700}} {
+	}{{"made", 0}, {"kernel's", 0o755}, {"open", 0o777}, {"restricted", 0o700}} {
 		path := filepath.Join(dir, c.name)
 		if c.before != 0 {
 			if err := errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, c.before)); err != nil {
@@ -40,29 +40,29 @@ func TestAFolderIsClosedAndOpenedAgainByWhoClosedIt(t *testing.T) {
 		}
 		folder := devnode.Folder(path)
 		if err := folder.Open(); err != nil {
-			t.Errorf("%s: open what nobody closed: %v", c.name, err)
+			t.Errorf("%s: open what nobody restricted: %v", c.name, err)
 		}
 		if c.before != 0 {
 			if mode, _ := modeOf(t, path); mode != c.before {
-				t.Errorf("%s: what nobody closed is %o, was %o", c.name, mode, c.before)
+				t.Errorf("%s: what nobody restricted is %o, was %o", c.name, mode, c.before)
 			}
 		}
-		if err := folder.Close(); err != nil {
+		if err := folder.Restrict(); err != nil {
 			t.Fatal(err)
 		}
 		mode, changed := modeOf(t, path)
 		if mode != 0o700 {
-			t.Errorf("%s: closed, it is %o", c.name, mode)
+			t.Errorf("%s: restricted, it is %o", c.name, mode)
 		}
 		// drivers/base/devtmpfs.c:dev_rmdir removes what the kernel made and is empty.
 		if err := os.Remove(path); !errors.Is(err, syscall.ENOTEMPTY) {
 			t.Errorf("%s: the folder can be removed: %v", c.name, err)
 		}
-		if err := folder.Close(); err != nil {
-			t.Errorf("%s: close it once more: %v", c.name, err)
+		if err := folder.Restrict(); err != nil {
+			t.Errorf("%s: restrict it once more: %v", c.name, err)
 		}
 		if mode, again := modeOf(t, path); mode != 0o700 || again != changed {
-			t.Errorf("%s: what was closed already was changed", c.name)
+			t.Errorf("%s: what was restricted already was changed", c.name)
 		}
 		for range 2 {
 			if err := folder.Open(); err != nil {
@@ -78,19 +78,19 @@ func TestAFolderIsClosedAndOpenedAgainByWhoClosedIt(t *testing.T) {
 	}
 }
 
-func TestOnlyAFolderIsClosed(t *testing.T) {
+func TestOnlyAFolderIsRestricted(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 	if err := errors.Join(os.Mkdir(target, 0o755), os.Symlink(target, link)); err != nil {
 		t.Fatal(err)
 	}
-	if err := devnode.Folder(link).Close(); err == nil {
+	if err := devnode.Folder(link).Restrict(); err == nil {
 		t.Error("a symbolic link was followed")
 	}
 	if mode, _ := modeOf(t, target); mode != 0o755 {
 		t.Errorf("its target is %o", mode)
 	}
-	if err := devnode.Folder(filepath.Join(dir, "no", "folder")).Close(); err != nil {
+	if err := devnode.Folder(filepath.Join(dir, "no", "folder")).Restrict(); err != nil {
 		t.Errorf("a node without a /dev: %v", err)
 	}
 }

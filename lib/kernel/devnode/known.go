@@ -15,14 +15,14 @@ import (
 	"gresnet/lib/kernel/sysfs"
 )
 
-// known is a folder with a file for each HCA whose device nodes are closed. The file is named by the
-// parent device, a colon, and the RDMA device. udev's rule looks for it, and closes the nodes of
+// known is a folder with a file for each HCA whose device nodes are restricted. The file is named by the
+// parent device, a colon, and the RDMA device. udev's rule looks for it, and restricts the nodes of
 // such an HCA by itself when they are made again. It starts gresnet for others, once for each.
 type known string
 
 func (n Nodes) known() known { return known(n.Known) }
 
-// list is the file with the site's list of HCAs, by which Close knew which HCAs to close.
+// list is the file with the site's list of HCAs, by which Restrict knew which HCAs to restrict.
 const list = ".list"
 
 // keepOnly removes what was known by another list of HCAs. A site without a list is spared the encoder: each prolog
@@ -48,7 +48,7 @@ func (k known) only(name string, text []byte) error {
 		return err
 	}
 	if err := os.Mkdir(string(k), 0o700); err != nil {
-		return fmt.Errorf("tell udev which device nodes to close: %w", err)
+		return fmt.Errorf("tell udev which device nodes to restrict: %w", err)
 	}
 	return os.WriteFile(path, text, 0o600)
 }
@@ -71,12 +71,12 @@ func (k known) add(sys fs.FS, node string) error {
 		name = parent + ":" + owner.Device
 	}
 	if err := os.WriteFile(filepath.Join(string(k), name), nil, 0o600); err != nil {
-		return fmt.Errorf("tell udev to close %s: %w", node, err)
+		return fmt.Errorf("tell udev to restrict %s: %w", node, err)
 	}
 	return nil
 }
 
-// isRenamed tells whether a device node's HCA was closed under a name that no RDMA device has now. A driver that starts
+// isRenamed tells whether a device node's HCA was restricted under a name that no RDMA device has now. A driver that starts
 // again, after a fault of the firmware say, makes it under a name of the kernel's, and udev gives it its own only
 // after its device nodes have come.
 func (k known) isRenamed(sys fs.FS, node string) (bool, error) {
@@ -104,10 +104,10 @@ const opened = ".open"
 // open removes what was known, and has udev leave all nodes open.
 func (k known) open() error { return k.only(opened, nil) }
 
-// forget removes all, so that udev closes nothing by itself.
+// forget removes all, so that udev restricts nothing by itself.
 func (k known) forget() error {
 	if err := os.RemoveAll(string(k)); err != nil {
-		return fmt.Errorf("have udev close no device nodes: %w", err)
+		return fmt.Errorf("have udev restrict no device nodes: %w", err)
 	}
 	return nil
 }

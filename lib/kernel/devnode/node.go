@@ -1,5 +1,5 @@
 // Package devnode says who may open the device nodes of HCAs: one node (Node), the folder that they are in
-// (Folder), and all of the node's own (Nodes), which no lease closes and none opens.
+// (Folder), and all of the node's own (Nodes), which no lease restricts and none opens.
 package devnode
 
 import (
@@ -38,15 +38,15 @@ type Node struct {
 	Attributes map[string][]byte `json:"attributes,omitzero"`
 }
 
-// KeepClosed has what is restored be closed, whoever could open the node when it was read.
-func (n *Node) KeepClosed() {
+// KeepRestricted has what is restored be restricted, whoever could open the node when it was read.
+func (n *Node) KeepRestricted() {
 	if n.Access != RootAlone() {
-		delete(n.Attributes, acl) // the list of a node that is closed opens nothing
+		delete(n.Attributes, acl) // the list of a node that is restricted opens nothing
 	}
 	n.Access = RootAlone()
 }
 
-// RootAlone returns the access of a node that is closed.
+// RootAlone returns the access of a node that is restricted.
 func RootAlone() Access { return Access{Mode: 0o600} }
 
 // Stat reads who may open a node.
@@ -81,7 +81,7 @@ func Number(path string) (major, minor uint32, err error) {
 
 // Set makes a node's access what is given. It narrows before it gives away,
 // and touches nothing that is so already: a change of owner is a change of ctime.
-// A node's access control list stays; its mask is the mode's, so one that is closed opens nothing.
+// A node's access control list stays; its mask is the mode's, so one that is restricted opens nothing.
 func Set(path string, want Access) error { return set(path, want, nil) }
 
 // Restore makes a node's access what it was, with its attributes.

@@ -11,24 +11,24 @@ import (
 	"gresnet/lib/kernel/sysfs"
 )
 
-// Nodes are the node's own device nodes of HCAs. They are closed to everybody but root, as the site wants it.
+// Nodes are the node's own device nodes of HCAs. They are restricted to root, as the site wants it.
 type Nodes struct {
 	Config config.Config
 	Sys    fs.FS  // the node's /sys
 	Dev    string // /dev/infiniband
-	Known  string // the folder in which Close tells udev which HCAs' device nodes it closes
+	Known  string // the folder in which Restrict tells udev which HCAs' device nodes it restricts
 }
 
-// Close closes the node's own device nodes to everybody but root, if the site wants that: the
+// Restrict restricts the node's own device nodes to root, if the site wants that: the
 // folder that they are in, so that nobody can open one between the moment when the kernel makes
 // it, open to everybody, and the moment when udev hears of it; and each of them, against whoever
 // has the folder or a node open as a path. An epilog does not undo it: leases find the nodes
-// closed, and leave them so. What is closed already is not touched. If the site wants the nodes
-// open, the folder is opened again, if this program closed it.
+// restricted, and leave them so. What is restricted already is not touched. If the site wants the nodes
+// open, the folder is opened again, if this program restricted it.
 //
 // udev runs it for each node that is made again, also of an HCA that is away in a job by then: so
 // it looks at device nodes, and at no HCA.
-func (n Nodes) Close() error {
+func (n Nodes) Restrict() error {
 	switch n.Config.Access.Host {
 	case config.Open:
 		if err := n.known().open(); err != nil {
@@ -36,18 +36,18 @@ func (n Nodes) Close() error {
 		}
 		return n.folder().Open()
 	case config.Closed:
-		return n.close()
+		return n.restrict()
 	}
 	return nil // nobody knows what the site wants
 }
 
 func (n Nodes) folder() Folder { return Folder(n.Dev) }
 
-func (n Nodes) close() error {
+func (n Nodes) restrict() error {
 	// A list of HCAs leaves others to the node's users.
 	if len(n.Config.HCAs) == 0 {
-		if err := n.folder().Close(); err != nil {
-			return fmt.Errorf("close %s: %w", n.Dev, err)
+		if err := n.folder().Restrict(); err != nil {
+			return fmt.Errorf("restrict %s: %w", n.Dev, err)
 		}
 	}
 	told := n.known()
@@ -73,14 +73,14 @@ func (n Nodes) close() error {
 		}
 		// A move makes it again, and with it there is the next event for udev.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("close the device node %s: %w", name, err)
+			return fmt.Errorf("restrict the device node %s: %w", name, err)
 		}
 		shared = shared || err == nil && !v.covered && !v.away
 	}
 	if shared {
 		return n.folder().Open()
 	}
-	return n.folder().Close()
+	return n.folder().Restrict()
 }
 
 // isGiven tells whether a job has a device node of the node's own: one that is not in the folder, which a

@@ -43,8 +43,8 @@ func link(target string) *fstest.MapFile {
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 
-// closing parses the configuration of a site that closes the device nodes of free HCAs, unless the text says otherwise.
-func closing(t *testing.T, toml string) config.Config {
+// restricting parses the configuration of a site that restricts the device nodes of free HCAs, unless the text says otherwise.
+func restricting(t *testing.T, toml string) config.Config {
 	t.Helper()
 	if !strings.Contains(toml, "host =") {
 		toml = "[access]\nhost = \"closed\"\n" + toml
@@ -52,7 +52,7 @@ func closing(t *testing.T, toml string) config.Config {
 	return sitetest.Parse(t, toml)
 }
 
-func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing.T) {
+func TestDeviceNodesAreRestrictedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing.T) {
 	sys := fstest.MapFS{"class/infiniband/mlx5_0/node_guid": file("0002:c903:0000:0100")} // mlx5_1 is in a job
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
 		digit := string(rune('0' + i))
@@ -66,8 +66,8 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 	}
 	first, second := []string{"uverbs0", "umad0", "issm0"}, []string{"uverbs1", "umad1", "issm1"}
 	for _, c := range []struct {
-		match  string
-		closed []string
+		match      string
+		restricted []string
 	}{
 		{"", append(slices.Clone(first), second...)},
 		{"pci=0000:10:00.0", first},
@@ -80,8 +80,8 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		if c.match != "" {
 			toml = "[[hca]]\nindex = 0\nmatch = \"" + c.match + "\"\n"
 		}
-		n := Nodes{Config: closing(t, toml), Sys: sys}
-		var closed []string
+		n := Nodes{Config: restricting(t, toml), Sys: sys}
+		var restricted []string
 		known := verdicts{}
 		for _, name := range append(slices.Clone(first), second...) {
 			v, err := n.covers(name, known)
@@ -89,11 +89,11 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 				t.Errorf("%q: %s: %v", c.match, name, err)
 			}
 			if v.covered {
-				closed = append(closed, name)
+				restricted = append(restricted, name)
 			}
 		}
-		if !slices.Equal(closed, c.closed) {
-			t.Errorf("%q: %q are closed, wanted %q", c.match, closed, c.closed)
+		if !slices.Equal(restricted, c.restricted) {
+			t.Errorf("%q: %q are restricted, wanted %q", c.match, restricted, c.restricted)
 		}
 		if _, err := n.covers("uverbs7", known); toml != "" && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: a node that went meanwhile: %v", c.match, err)
@@ -101,7 +101,7 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 	}
 }
 
-func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
+func TestDeviceNodesAreRestrictedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
 	sys := fstest.MapFS{}
 	for digit, pci := range map[string]string{"0": "0000:10:00.0", "1": "0000:10:00.1", "2": "0000:10:00.2", "3": "0000:90:00.0"} {
 		dir := "devices/" + pci + "/infiniband_verbs/uverbs" + digit
@@ -114,15 +114,15 @@ func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
 		sys["bus/pci/devices/"+vf+"/physfn"] = link("../0000:10:00.0")
 		sys["bus/pci/devices/0000:10:00.0/virtfn"+number] = link("../" + vf)
 	}
-	n := Nodes{Config: closing(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
+	n := Nodes{Config: restricting(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
 	for name, want := range map[string]bool{"uverbs0": true, "uverbs1": true, "uverbs2": true, "uverbs3": false} {
 		if v, err := n.covers(name, verdicts{}); err != nil || v.covered != want {
-			t.Errorf("%s is closed: %t, %v", name, v.covered, err)
+			t.Errorf("%s is restricted: %t, %v", name, v.covered, err)
 		}
 	}
 }
 
-func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) {
+func TestTheFolderIsRestrictedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) {
 	sys := fstest.MapFS{}
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
 		digit := string(rune('0' + i))
@@ -145,7 +145,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 	for _, c := range []struct {
 		what, toml string
 		sys        fstest.MapFS
-		closed     bool
+		restricted bool
 		modes      string // of uverbs0, uverbs1, rdma_cm
 	}{
 		{"open", "[access]\nhost = \"open\"\n", sys, false, "666 666 666"},
@@ -157,12 +157,12 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},
 		{"none is listed, again", "", sys, true, "600 600 600"},
 	} {
-		n := Nodes{Config: closing(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
-		if err := n.Close(); err != nil {
+		n := Nodes{Config: restricting(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
+		if err := n.Restrict(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if closed, err := Folder(dev).IsClosed(); err != nil || closed != c.closed {
-			t.Errorf("%s: the folder is closed: %v, %v", c.what, closed, err)
+		if restricted, err := Folder(dev).IsRestricted(); err != nil || restricted != c.restricted {
+			t.Errorf("%s: the folder is restricted: %v, %v", c.what, restricted, err)
 		}
 		var modes []string
 		for _, name := range []string{"uverbs0", "uverbs1", "rdma_cm"} {
@@ -178,9 +178,9 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 	}
 }
 
-// TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed has a driver make an HCA again, under another name than the site
+// TestANodeThatComesBeforeUdevHasRenamedItsHCAIsRestricted has a driver make an HCA again, under another name than the site
 // lists.
-func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed(t *testing.T) {
+func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsRestricted(t *testing.T) {
 	sys := func(first string) fstest.MapFS {
 		all := fstest.MapFS{}
 		for i, name := range []string{first, "rocep2s0"} {
@@ -204,8 +204,8 @@ func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := Nodes{Config: closing(t, "[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
-		if err := n.Close(); err != nil {
+		n := Nodes{Config: restricting(t, "[[hca]]\nindex = 0\nmatch = \"rdma=rocep1s0\"\n"), Sys: sys(name), Dev: dev, Known: known}
+		if err := n.Restrict(); err != nil {
 			t.Error(err)
 		}
 		for node, want := range map[string]fs.FileMode{"uverbs0": 0o600, "uverbs1": 0o666} {
@@ -216,7 +216,7 @@ func TestANodeThatComesBeforeUdevHasRenamedItsHCAIsClosed(t *testing.T) {
 	}
 }
 
-func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
+func TestUdevIsToldOfEachHCAThatRestrictRestrictsAndOfNoOther(t *testing.T) {
 	sys := fstest.MapFS{}
 	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
 		digit := string(rune('0' + i))
@@ -239,7 +239,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 		told       []string
 	}{
 		{"none is listed", "", true, []string{one, two, cm}},
-		{"all are closed already", "", false, []string{one, two, cm}},
+		{"all are restricted already", "", false, []string{one, two, cm}},
 		{"one is listed, and nobody has looked", first, false, nil},
 		{"one is listed", first, true, []string{one, cm}},
 		{"the site wants all open", open, true, []string{opened}},
@@ -258,8 +258,8 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := Nodes{Config: closing(t, c.toml), Sys: sys, Dev: dev, Known: known}
-		if err := n.Close(); err != nil {
+		n := Nodes{Config: restricting(t, c.toml), Sys: sys, Dev: dev, Known: known}
+		if err := n.Restrict(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		entries, err := os.ReadDir(known)
@@ -336,24 +336,24 @@ func TestDeviceNodesAreRestoredAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
 			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
 		}
 	}
-	n := Nodes{Config: closing(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+	n := Nodes{Config: restricting(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	had, err := n.Picture(false)
 	if err == nil {
-		err = n.Close()
+		err = n.Restrict()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed, err := n.Picture(false); err != nil || closed.Folder != nil || len(closed.Nodes) > 0 {
-		t.Errorf("what is closed is taken for what was: %+v, %v", closed, err)
+	if restricted, err := n.Picture(false); err != nil || restricted.Folder != nil || len(restricted.Nodes) > 0 {
+		t.Errorf("what is restricted is taken for what was: %+v, %v", restricted, err)
 	}
-	// Nothing has run before: who closed a node was the site.
+	// Nothing has run before: who restricted a node was the site.
 	if err := n.Reopen(had, func([]string) (bool, error) { return true, nil }); err != nil {
 		t.Fatal(err)
 	}
 	all, err := n.Picture(true)
 	if err == nil {
-		err = n.Close()
+		err = n.Restrict()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -361,9 +361,9 @@ func TestDeviceNodesAreRestoredAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
 	if err := n.Reopen(all, func(devices []string) (bool, error) { return true, fmt.Errorf("udev was asked about %q", devices) }); err != nil {
 		t.Error(err)
 	}
-	has("as the site closed it", dev, was, folder)
+	has("as the site restricted it", dev, was, folder)
 	hasList("uverbs1")
-	if err := n.Close(); err != nil {
+	if err := n.Restrict(); err != nil {
 		t.Fatal(err)
 	}
 	var asked []string
@@ -379,7 +379,7 @@ func TestDeviceNodesAreRestoredAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
 		t.Errorf("udev was asked about %q, wanted %q", asked, want)
 	}
 	// The HCAs have been in jobs, and came back with other numbers.
-	if err := n.Close(); err != nil {
+	if err := n.Restrict(); err != nil {
 		t.Fatal(err)
 	}
 	for name := range was {
@@ -395,7 +395,7 @@ func TestDeviceNodesAreRestoredAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
 	has("with other numbers", dev, map[string]Access{"uverbs9": was["uverbs0"], "uverbs8": was["uverbs1"], "rdma_cm": was["rdma_cm"]}, folder)
 	hasList("uverbs8")
 	// Nobody knows how it was, and there is no udev.
-	if err := n.Close(); err != nil {
+	if err := n.Restrict(); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Reopen(Picture{}, func([]string) (bool, error) { return false, nil }); err != nil {
@@ -405,7 +405,7 @@ func TestDeviceNodesAreRestoredAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
 }
 
 // Programs of Omni-Path open /dev/hfi1_N, which is where no lease covers it.
-func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndRestored(t *testing.T) {
+func TestTheNodesOfHFI1AreRestrictedBesideTheFolderGivenToOneJobAndRestored(t *testing.T) {
 	top := deviceFolder(t)
 	dev, path := filepath.Join(top, "infiniband"), filepath.Join(top, "hfi1_0")
 	if err := os.Mkdir(dev, 0o755); err != nil {
@@ -430,26 +430,26 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndRestored(t *testi
 			t.Errorf("%s it is %+v, wanted %+v: %v", when, now, want, err)
 		}
 	}
-	for toml, closed := range map[string]Access{
+	for toml, restricted := range map[string]Access{
 		"": RootAlone(),
 		"[[hca]]\nindex = 0\nmatch = \"rdma=hfi1_0\"\n": RootAlone(),
 		"[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n": open,
 	} {
-		n := Nodes{Config: closing(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+		n := Nodes{Config: restricting(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 		had, err := n.Picture(false)
-		if err := errors.Join(err, n.Close()); err != nil {
+		if err := errors.Join(err, n.Restrict()); err != nil {
 			t.Fatal(err)
 		}
-		has("closed", closed)
+		has("restricted", restricted)
 		jobs, lease := Access{Mode: 0o600, UID: 1000, GID: 1000}, deviceFolder(t)
-		if err := errors.Join(Give(dev, lease, "hfi1_0", 1, 5, jobs), n.Close()); err != nil {
+		if err := errors.Join(Give(dev, lease, "hfi1_0", 1, 5, jobs), n.Restrict()); err != nil {
 			t.Fatal(err)
 		}
-		has("while a job has it and another one's prolog closes what is open,", jobs)
+		has("while a job has it and another one's prolog restricts what is open,", jobs)
 		if now, err := Stat(filepath.Join(lease, "hfi1_0")); err != nil || now != jobs { // by which the guard knows it
 			t.Errorf("in the lease it is %+v, wanted %+v: %v", now, jobs, err)
 		}
-		if err := errors.Join(Set(path, closed), n.Reopen(had, func([]string) (bool, error) { return false, nil })); err != nil {
+		if err := errors.Join(Set(path, restricted), n.Reopen(had, func([]string) (bool, error) { return false, nil })); err != nil {
 			t.Fatal(err)
 		}
 		has("returned", open)
@@ -457,7 +457,7 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndRestored(t *testi
 }
 
 // As where udev names HCAs after their place. Nothing in /sys tells whose node that is.
-func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T) {
+func TestANodeOfHFI1IsRestrictedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T) {
 	top := deviceFolder(t)
 	dev := filepath.Join(top, "infiniband")
 	if err := os.Mkdir(dev, 0o755); err != nil {
@@ -479,7 +479,7 @@ func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T
 		}
 	}
 	open, all := Access{Mode: 0o666}, []string{"hfi1_0", "hfi1_1", "hfi1_2"}
-	for toml, closed := range map[string][]string{
+	for toml, restricted := range map[string][]string{
 		"": all,
 		"[[hca]]\nindex = 0\nmatch = \"rdma=hfi1_0\"\n":       all[:1],
 		"[[hca]]\nindex = 0\nmatch = \"rdma=ibp32s0\"\n":      all[1:],
@@ -493,12 +493,12 @@ func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T
 				t.Fatal(err)
 			}
 		}
-		if err := (Nodes{Config: closing(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Close(); err != nil {
+		if err := (Nodes{Config: restricting(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Restrict(); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range all {
 			want := open
-			if slices.Contains(closed, name) {
+			if slices.Contains(restricted, name) {
 				want = RootAlone()
 			}
 			if now, err := Stat(filepath.Join(top, name)); err != nil || now != want {
@@ -508,20 +508,20 @@ func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T
 	}
 }
 
-// Each job's prolog looks at all device nodes of the node, and nearly all of them are closed.
-func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
+// Each job's prolog looks at all device nodes of the node, and nearly all of them are restricted.
+func TestOfARestrictedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	dev := deviceFolder(t)
 	for _, name := range []string{"uverbs0", "umad0", "rdma_cm"} {
 		if err := Make(filepath.Join(dev, name), 1, 3, RootAlone()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n := Nodes{Config: closing(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
-	if err := n.Close(); err != nil {
+	n := Nodes{Config: restricting(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+	if err := n.Restrict(); err != nil {
 		t.Error(err)
 	}
-	if closed, err := Folder(dev).IsClosed(); err != nil || !closed {
-		t.Errorf("the folder is closed: %v, %v", closed, err)
+	if restricted, err := Folder(dev).IsRestricted(); err != nil || !restricted {
+		t.Errorf("the folder is restricted: %v, %v", restricted, err)
 	}
 }
 

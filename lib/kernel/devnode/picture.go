@@ -11,16 +11,16 @@ import (
 	"gresnet/lib/kernel/sysfs"
 )
 
-// Picture is who could open the node's own device nodes before gresnet closed them. It lacks those
-// that gresnet may have closed already.
+// Picture is who could open the node's own device nodes before gresnet restricted them. It lacks those
+// that gresnet may have restricted already.
 type Picture struct {
 	Folder *Access         `json:"folder,omitempty"` // nil: it was not there, or is not known
 	Nodes  map[string]Node `json:"nodes,omitempty"`  // by HCA, kind and port: a node's number changes
 }
 
-// Picture reads who can open the node's own device nodes. Of a folder that is closed already it
+// Picture reads who can open the node's own device nodes. Of a folder that is restricted already it
 // does not know who could, and of a device node only if nothing of gresnet has run since the boot:
-// then the node is untouched, and the site has closed it.
+// then the node is untouched, and the site has restricted it.
 func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 	marked, err := n.folder().isMarked()
 	if err != nil || marked {
@@ -46,7 +46,7 @@ func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 	})
 }
 
-// Reopen gives the device nodes that are closed the access that they had, then the folder. For
+// Reopen gives the device nodes that are restricted the access that they had, then the folder. For
 // nodes that the picture lacks, udev is called with their folders in /sys: it knows the site's
 // rules. It returns false where there is no udev: then they get the modes of the kernel.
 func (n Nodes) Reopen(p Picture, udev func(devices []string) (bool, error)) error {

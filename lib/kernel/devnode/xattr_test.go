@@ -72,15 +72,15 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAgain(t *testing.T) {
 		if seed.IntN(2) == 0 {
 			give(t, node, "trusted.site", []byte("rail 0\x00\xff"))
 		}
-		closed := seed.IntN(4) == 0 // as the site wants free nodes
-		if closed && seed.IntN(2) == 0 {
+		restricted := seed.IntN(4) == 0 // as the site wants free nodes
+		if restricted && seed.IntN(2) == 0 {
 			if err := devnode.Set(node, devnode.RootAlone()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		before := read()
-		if closed {
-			before.KeepClosed()
+		if restricted {
+			before.KeepRestricted()
 		}
 		text, err := json.Marshal(before)
 		if err != nil {
@@ -94,7 +94,7 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if now, err := devnode.Stat(node); err != nil || now != devnode.RootAlone() {
-			t.Fatalf("closed, it is %+v, %v", now, err)
+			t.Fatalf("restricted, it is %+v, %v", now, err)
 		}
 		if n%2 == 0 {
 			if seed.IntN(2) == 0 {
@@ -110,8 +110,8 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAgain(t *testing.T) {
 				t.Fatalf("it is %+v, and was %+v", now, before)
 			}
 		}
-		if _, has := before.Attributes[listOfNode]; closed && has && before.Access.Mode&0o077 != 0 {
-			t.Fatalf("closed, it opens to others: %+v", before)
+		if _, has := before.Attributes[listOfNode]; restricted && has && before.Access.Mode&0o077 != 0 {
+			t.Fatalf("restricted, it opens to others: %+v", before)
 		}
 	}
 }

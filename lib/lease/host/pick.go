@@ -51,7 +51,7 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *scan.Users)
 }
 
 // share records in the table who can open the device nodes of HCAs of which jobs get slots, before the
-// first of these jobs closes them.
+// first of these jobs restricts them.
 func (n *Host) share(t *table.Table, entries []gres.Entry) error {
 	for _, e := range entries {
 		if e.Slot == nil || t.SharedOf(e.HCA.ID) != nil {

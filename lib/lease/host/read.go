@@ -188,7 +188,7 @@ func (l *Look) readAccess(v *scan.View, d scan.Device, e gres.Entry, ports []sca
 func (n *Host) readAccess(d scan.Device) (*step.Access, error) {
 	a, err := step.ReadAccess(n.Dev, d)
 	if err == nil && n.Config.Access.Host == config.Closed {
-		a.KeepClosed()
+		a.KeepRestricted()
 	}
 	return a, err
 }

@@ -13,7 +13,7 @@ import (
 	"gresnet/lib/state/table"
 )
 
-// Access closes the node's own device nodes of an HCA to everybody but root while a job has it, and
+// Access restricts the node's own device nodes of an HCA to root while a job has it, and
 // remembers who could open them. Moving an RDMA device makes its nodes again with the kernel's modes.
 // Each HCA has this entry and may have no other, so it also has the state of the ports, and what they
 // had counted.
@@ -41,16 +41,16 @@ func ReadAccess(dev string, d scan.Device) (*Access, error) {
 	return &Access{ID: d.ID, Name: d.Name, Nodes: nodes}, err
 }
 
-// KeepClosed makes the nodes stay closed after the job, whoever could open them before.
-func (s *Access) KeepClosed() {
+// KeepRestricted makes the nodes stay restricted after the job, whoever could open them before.
+func (s *Access) KeepRestricted() {
 	for i := range s.Nodes {
-		s.Nodes[i].KeepClosed()
+		s.Nodes[i].KeepRestricted()
 	}
 }
 
-// Do closes the nodes.
+// Do restricts the nodes.
 func (s *Access) Do(w *world.World) error {
-	return w.OnHost(func(v *scan.View) error { return v.CloseNodes(w.Dev, s.ID, s.Nodes) })
+	return w.OnHost(func(v *scan.View) error { return v.RestrictNodes(w.Dev, s.ID, s.Nodes) })
 }
 
 // Undo restores owner and mode of the nodes. Those of an HCA that jobs have slots of are restored

@@ -145,7 +145,7 @@ func makeCM(w *world.World) error {
 
 // Undo removes the device nodes, and then the guard.
 func (s *Devices) Undo(w *world.World) error {
-	if err := CloseNodes(w); err != nil {
+	if err := RestrictNodes(w); err != nil {
 		return err
 	}
 	if err := state.Unmount(w.Dir.Devices()); err != nil {
@@ -154,16 +154,16 @@ func (s *Devices) Undo(w *world.World) error {
 	return Unguard(w, w.Job)
 }
 
-// CloseNodes gives the lease's device nodes to root alone. A user may have one of them, or their folder, open as a path:
+// RestrictNodes gives the lease's device nodes to root alone. A user may have one of them, or their folder, open as a path:
 // such a node opens the HCA as soon as that is back.
-func CloseNodes(w *world.World) error {
+func RestrictNodes(w *world.World) error {
 	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
 	if err != nil {
 		return err
 	}
 	for _, path := range nodes {
 		if err := devnode.Set(path, devnode.RootAlone()); err != nil {
-			w.Notice("close what is in the lease's dev: %s", err)
+			w.Notice("restrict what is in the lease's dev: %s", err)
 		}
 	}
 	return nil
@@ -238,7 +238,7 @@ func (s *Devices) choose(w *world.World, nodes []deviceNode) (own, shared []bpf.
 }
 
 // otherJobWith returns another job whose user has a device in its lease, or nothing. Nodes that are
-// root's need no guard, or are closed already.
+// root's need no guard, or are restricted already.
 func otherJobWith(w *world.World, d bpf.Device) (job string, err error) {
 	nodes, err := w.Dir.OthersNodes()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // had a limit in rdma.max is gone, the kernel crashes when the driver is unloaded. The limit's
 // entry is in the device's list still (kernel/cgroup/rdma.c:rdmacg_css_offline frees no entry
 // that is not in use), see [limits] in docs/configuration.md.
-func TestAFolderThatTheKernelMakesAgainIsClosed(t *testing.T) {
+func TestAFolderThatTheKernelMakesAgainIsRestricted(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
 	asAfterBoot(t)

@@ -64,7 +64,7 @@ func TestTheSameRunAgainChangesNothing(t *testing.T) {
 	if out, code := vm.ByHand(t, "prolog", job); code != 0 || out != "" {
 		t.Fatalf("prolog: %d %s", code, out)
 	}
-	closeNodes(t)
+	restrictNodes(t)
 	held := vm.Picture(t) + vm.Run(t, "stat -c '%i %y' /run/gresnet/jobs/900001/*")
 	if out, code := vm.ByHand(t, "prolog", job); code != 0 || out != "" {
 		t.Fatalf("prolog again: %d %s", code, out)
@@ -113,7 +113,7 @@ func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900010 SLURM_JOB_GPUS=0"); code != 0 {
 		t.Fatalf("prolog: %d %s", code, out)
 	}
-	closeNodes(t)
+	restrictNodes(t)
 	held := vm.Picture(t)
 	tests := []struct {
 		name, setup, job, want string
@@ -231,9 +231,9 @@ func TestAModeThatCannotBeReadIsTheNodesFault(t *testing.T) {
 	t.Fatalf("the prolog was never kept from asking for the mode, with %q", inject)
 }
 
-// closeNodes closes the device nodes that moves have made again, as the package's rule for
+// restrictNodes restricts the device nodes that moves have made again, as the package's rule for
 // udev does, and else the next prolog.
-func closeNodes(t *testing.T) {
+func restrictNodes(t *testing.T) {
 	t.Helper()
 	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 }

@@ -102,8 +102,8 @@ func drawVF(r *rand.Rand, roce bool) string {
 	return "vf = {" + strings.Join(has, ", ") + "}\n"
 }
 
-// closeNodes closes device nodes that were made again, as the packages' rule for udev does.
-func closeNodes(t *testing.T) {
+// restrictNodes restricts device nodes that were made again, as the packages' rule for udev does.
+func restrictNodes(t *testing.T) {
 	t.Helper()
 	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 }
@@ -114,7 +114,7 @@ func splitPFs(t *testing.T, r *rand.Rand, s site) (names []string) {
 	t.Helper()
 	vm.WriteConfig(t, s.config)
 	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet boot")
-	closeNodes(t)
+	restrictNodes(t)
 	names = append(names, s.moving...)
 	for i, pf := range []string{rocePF, ibPF} {
 		for n := range s.vfs[i] {
@@ -173,7 +173,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 			kills += killSome(t, r, s.job, bare)
 		} else {
 			vm.Must(t, "prolog", s.neighbor)
-			closeNodes(t) // a move made those of the job's HCAs again
+			restrictNodes(t) // a move made those of the job's HCAs again
 			kills += killSome(t, r, s.job, vm.Picture(t))
 			vm.Must(t, "epilog", s.neighbor)
 			if vm.Same(t, bare); t.Failed() {

@@ -49,21 +49,21 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.WithHCAs(t, "nib=2 hfi=Y name=hfi1_%d disassoc=N")
 	vm.Run(t, "chmod 666 /dev/hfi1_*; "+vm.Repo()+"/bin/gresnet close")
-	closed := func(when string) {
+	restricted := func(when string) {
 		t.Helper()
 		if now := vm.Run(t, "stat -c '%a %U' /dev/hfi1_*"); now != "600 root\n600 root\n" {
 			t.Errorf("%s they are\n%s", when, now)
 		}
 	}
-	closed("before the first job")
+	restricted("before the first job")
 	shape := vm.Shape{HCAs: vm.HCAs(t), Ports: 1, Interfaces: 1, UMAD: 1}
 	if vm.IsExclusive(t) {
 		shape.IsRefused(t, "its driver cannot be moved")
-		closed("after a prolog that failed")
+		restricted("after a prolog that failed")
 		return
 	}
 	shape.GoesToAJobAndBack(t)
-	closed("after jobs")
+	restricted("after jobs")
 	job := vm.Submit(t, "alice", "--gres=gpu:1", "srun bash -c 'exec 3<>/dev/hfi1_0 && echo opened; exec 3<>/dev/hfi1_1 && echo both; sleep 1000'")
 	vm.Eventually(t, "the job has opened its own", func() bool {
 		out, _ := vm.Try("cat /tmp/" + job + ".out")
@@ -78,7 +78,7 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 		}
 	}
 	vm.Cancel(t, job)
-	closed("after the last job")
+	restricted("after the last job")
 	vm.Must(t, "prolog", cleanupJob)
 	vm.Run(t, "umount -l /run/gresnet/jobs/900050/netns /run/gresnet/jobs/900050/dev; rm -r /run/gresnet/jobs/900050")
 	if out, code := vm.Command(t, "gresnet cleanup"); code != 2 {
@@ -87,14 +87,14 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 	if out, code := vm.Command(t, "gresnet release hfi1_0"); code != 0 {
 		t.Errorf("the release: exit %d: %s", code, out)
 	}
-	closed("after a job whose lease was removed by hand")
+	restricted("after a job whose lease was removed by hand")
 	if _, err := os.Lstat("/sys/fs/bpf/gresnet/devices"); !os.IsNotExist(err) {
 		t.Errorf("the guard of the job whose lease was removed by hand is still there: %v", err)
 	}
 }
 
 // As where udev names HCAs after their place. A job gets none of these.
-func TestTheNodeOfAnOmniPathHCAThatHasAnotherNameIsClosedIfTheSiteListsTheHCA(t *testing.T) {
+func TestTheNodeOfAnOmniPathHCAThatHasAnotherNameIsRestrictedIfTheSiteListsTheHCA(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithHCAs(t, "nib=2 hfi=Y name=hfi1_%d disassoc=N")
 	vm.Run(t, "rdma dev set hfi1_0 name ibp1s0; chmod 666 /dev/hfi1_*")

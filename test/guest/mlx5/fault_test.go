@@ -97,7 +97,7 @@ var addressesOfIPoIB = strings.Replace(vm.GiveAddresses, "do\n", "do\n\t[[ $i ==
 func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItIsReturned(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Smoke, vm.MLX5)
 	h := begin(t)[0]
-	closes(t)
+	restricts(t)
 	before := remade(vm.Picture(t))
 	for _, f := range fates[:vm.Rounds(1, len(fates))] {
 		vm.Must(t, "prolog", first)
@@ -120,7 +120,7 @@ func TestAnHCAThatIsLostAndComesAgainWhileAJobHasItIsReturned(t *testing.T) {
 func TestAStepSaysWhichInterfaceItsJobHasLost(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Long, vm.MLX5)
 	h := begin(t)[0]
-	closes(t)
+	restricts(t)
 	before := remade(vm.Picture(t))
 	job := vm.Submit(t, "alice", "--gres=gpu:1", "srun echo first; touch /tmp/begun.$SLURM_JOB_ID; until [ -e /tmp/lost.$SLURM_JOB_ID ]; do sleep 0.2; done; srun echo second")
 	vm.Eventually(t, "the first step has ended", func() bool { _, err := vm.Try("test -e /tmp/begun." + job); return err == nil })
@@ -160,8 +160,8 @@ func remade(picture string) string {
 	return vm.Sorted(regexp.MustCompile(`"(ifindex|index)":\d+`).ReplaceAllString(picture, ""))
 }
 
-// closes has udev know the rule of the package, which closes device nodes that are made again.
-func closes(t *testing.T) {
+// restricts has udev know the rule of the package, which restricts device nodes that are made again.
+func restricts(t *testing.T) {
 	t.Helper()
 	vm.Run(t, "mkdir -p /run/udev/rules.d; cp "+vm.Repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -sf "+vm.Repo()+"/bin/gresnet /usr/sbin; udevadm control --reload; "+vm.Repo()+"/bin/gresnet close")
 	t.Cleanup(func() {
@@ -169,11 +169,11 @@ func closes(t *testing.T) {
 	})
 }
 
-func TestTheDeviceNodesOfAnHCAAreClosedOnceUdevGivesItTheNameThatTheSiteLists(t *testing.T) {
+func TestTheDeviceNodesOfAnHCAAreRestrictedOnceUdevGivesItTheNameThatTheSiteLists(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Smoke, vm.MLX5)
 	h := begin(t)[0]
 	vm.WriteConfig(t, "[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=late0\"\ngpus = [0]\n")
-	closes(t)
+	restricts(t)
 	node := "/dev/infiniband/" + vm.UverbsOf(t, h.name)
 	mode := func() string { return strings.TrimSpace(vm.Run(t, "udevadm settle; stat -c %a "+node)) }
 	vm.Run(t, "chmod 666 "+node+"; rdma dev set "+h.name+" name late0")
@@ -183,11 +183,11 @@ func TestTheDeviceNodesOfAnHCAAreClosedOnceUdevGivesItTheNameThatTheSiteLists(t 
 	}
 }
 
-// TestTheDeviceNodesOfAnHCAThatIsMadeAgainAreClosed has the firmware fail again and again, while no job has the HCA.
-func TestTheDeviceNodesOfAnHCAThatIsMadeAgainAreClosed(t *testing.T) {
+// TestTheDeviceNodesOfAnHCAThatIsMadeAgainAreRestricted has the firmware fail again and again, while no job has the HCA.
+func TestTheDeviceNodesOfAnHCAThatIsMadeAgainAreRestricted(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Long, vm.MLX5)
 	h := begin(t)[0]
-	closes(t)
+	restricts(t)
 	before := remade(vm.Picture(t))
 	for n := range 6 {
 		fails(t, h)

@@ -10,8 +10,8 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// isClosed tells whether root alone reaches the node's device nodes.
-func isClosed(t *testing.T) bool {
+// isRestricted tells whether root alone reaches the node's device nodes.
+func isRestricted(t *testing.T) bool {
 	t.Helper()
 	return strings.TrimSpace(vm.Run(t, "stat -c '%a %U' /dev/infiniband")) == "700 root"
 }
@@ -30,7 +30,7 @@ func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	asAfterBoot(t)
-	if got := hostModes(t); got != "666 root" || isClosed(t) {
+	if got := hostModes(t); got != "666 root" || isRestricted(t) {
 		t.Fatalf("the kernel's device nodes are %s", got)
 	}
 	probe := vm.ProbeProgram(t)
@@ -38,8 +38,8 @@ func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
 	if out := vm.As(t, "alice", "srun bash -c "+vm.Quote(tryAll)+" 2>&1"); strings.Contains(out, "opened") || strings.Count(out, "Permission denied") != 11 {
 		t.Errorf("a job without a GRES, the first since the boot: %s", out)
 	}
-	if got := hostModes(t); got != "600 root" || !isClosed(t) {
-		t.Errorf("device nodes are %s after a prolog, their folder is closed: %v", got, isClosed(t))
+	if got := hostModes(t); got != "600 root" || !isRestricted(t) {
+		t.Errorf("device nodes are %s after a prolog, their folder is restricted: %v", got, isRestricted(t))
 	}
 	before := vm.Picture(t)
 	if out := vm.As(t, "alice", "srun --gres=nic:2 env GRESNET_PROBE=/dev/infiniband "+probe); strings.Count(out, ": context") != 2 {
@@ -52,7 +52,7 @@ func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
 	}
 }
 
-func TestWhatTheSiteDoesNotListIsNotClosed(t *testing.T) {
+func TestWhatTheSiteDoesNotListIsNotRestricted(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.Run(t, reopen)
@@ -71,7 +71,7 @@ func TestWhatTheSiteDoesNotListIsNotClosed(t *testing.T) {
 	}
 }
 
-func TestALeaseRestoresClosedNodesWhoeverOpenedThem(t *testing.T) {
+func TestALeaseRestoresRestrictedNodesWhoeverOpenedThem(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	before := vm.Picture(t)
@@ -83,24 +83,24 @@ func TestALeaseRestoresClosedNodesWhoeverOpenedThem(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestAnOpenNodeIsRestoredOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
+func TestAnOpenNodeIsRestoredOpenAndRestrictedWhenTheSiteWantsThat(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
-	closing := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
-	vm.WriteConfig(t, closing+"[access]\nhost = \"open\"\n")
+	restricting := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
+	vm.WriteConfig(t, restricting+"[access]\nhost = \"open\"\n")
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Run(t, reopen)
 	before := vm.Picture(t)
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Same(t, before)
 	vm.Must(t, "prolog", vm.ReturnJob)
-	vm.WriteConfig(t, closing)
+	vm.WriteConfig(t, restricting)
 	vm.Must(t, "epilog", vm.ReturnJob) // what host was when the job began holds
 	vm.Same(t, before)
-	vm.WriteConfig(t, strings.Split(closing, "[[hca]]")[0]) // all of them
+	vm.WriteConfig(t, strings.Split(restricting, "[[hca]]")[0]) // all of them
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
-	if got := hostModes(t); got != "600 root" || !isClosed(t) {
-		t.Errorf("device nodes are %s, their folder is closed: %v", got, isClosed(t))
+	if got := hostModes(t); got != "600 root" || !isRestricted(t) {
+		t.Errorf("device nodes are %s, their folder is restricted: %v", got, isRestricted(t))
 	}
 	vm.WriteConfig(t, vm.Config+"[access]\nhost = \"open\"\n")
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
@@ -172,7 +172,7 @@ func withRule(t *testing.T) {
 	t.Cleanup(func() { vm.Run(t, undo) })
 }
 
-func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAgain(t *testing.T) {
+func TestTheRuleForUdevKeepsNodesRestrictedThatAreMadeAgain(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	withRule(t)
@@ -188,7 +188,7 @@ func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAgain(t *testing.T) {
 	}
 }
 
-func TestUdevClosesByItselfTheNodesOfAnHCAOnceTheProgramHasClosedThem(t *testing.T) {
+func TestUdevRestrictsByItselfTheNodesOfAnHCAOnceTheProgramHasRestrictedThem(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	withRule(t)
@@ -237,21 +237,21 @@ func TestTheRuleForUdevLeavesLeasesAlone(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestBootClosesWhatTheSiteWantsClosed(t *testing.T) {
+func TestBootRestrictsWhatTheSiteWantsRestricted(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	asAfterBoot(t)
 	vm.WriteConfig(t, "[acess]\n")
-	if out, code := vm.Command(t, "gresnet boot"); code != 1 || hostModes(t) != "666 root" || isClosed(t) {
+	if out, code := vm.Command(t, "gresnet boot"); code != 1 || hostModes(t) != "666 root" || isRestricted(t) {
 		t.Errorf("with a configuration that cannot be read: exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
 	vm.WriteConfig(t, vm.Config)
-	if out, code := vm.Command(t, "gresnet boot"); code != 0 || hostModes(t) != "600 root" || !isClosed(t) {
+	if out, code := vm.Command(t, "gresnet boot"); code != 0 || hostModes(t) != "600 root" || !isRestricted(t) {
 		t.Errorf("exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
 	vm.WriteConfig(t, "[acess]\n")
-	if out, code := vm.Command(t, "gresnet boot"); code != 1 || !isClosed(t) {
-		t.Errorf("a configuration that cannot be read opens what was closed: exit %d: %s", code, out)
+	if out, code := vm.Command(t, "gresnet boot"); code != 1 || !isRestricted(t) {
+		t.Errorf("a configuration that cannot be read opens what was restricted: exit %d: %s", code, out)
 	}
 	vm.WriteConfig(t, vm.Config)
 }
