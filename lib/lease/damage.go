@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,13 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
+	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 )
 
@@ -26,6 +30,55 @@ import (
 // reads, returns what is in the job's namespace, and quarantines the lease's HCAs until a person
 // releases them.
 var ErrDamaged = errors.New("journal damaged")
+
+// openHeadless opens a lease whose journal is gone, or does not say whose lease it is. The node table says what the job
+// has. If that is nothing, openHeadless returns errNone: a prolog that was killed before its first entry leaves such a
+// folder, too.
+func openHeadless(ctx context.Context, h *host.Host, id uint32, undoLog *journal.Journal) (*Lease, error) {
+	dir, why := h.State.Lease(id), "its first line does not read"
+	if undoLog == nil {
+		undoLog, why = new(journal.Journal), "its journal was removed"
+		if !dir.Exists() {
+			why = "its lease was removed: nobody remembers what its interfaces had"
+		}
+	}
+	t := h.Readable(id)
+	run, has := t.RunOf(id)
+	if !has && !dir.Begun() {
+		undoLog.Close()
+		if err := dir.Remove(); err != nil {
+			return nil, remains(err)
+		}
+		return nil, errNone
+	}
+	undoLog.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
+	ns, err := netns.Current()
+	if err != nil {
+		undoLog.Close()
+		return nil, err
+	}
+	l := enter(ctx, h, dir, undoLog, ns)
+	l.headless = why
+	return l, nil
+}
+
+// foreign quarantines the HCAs of a lease that another version of gresnet took: this version does not guess what that
+// one did.
+func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
+	err := h.Table().Update(ctx, func(t *table.Table) error {
+		for i, c := range t.Claims {
+			if c.Job == id && c.Quarantined == "" {
+				t.Claims[i].Quarantined = cause.Error()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		h.Notice(id, "%s", err)
+	}
+	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
+	return hint.With(err, fmt.Sprintf("GN227 run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
+}
 
 // damage is what is known about a lease whose journal does not read in full.
 type damage struct {

@@ -21,7 +21,6 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/state/table"
 )
 
 // errNone means that a job has no lease: its journal has no entry, so nothing was done.
@@ -162,55 +161,6 @@ func open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 		return nil, hint.With(err, "GN217 run it in the node's root network namespace")
 	}
 	return enter(ctx, h, dir, undoLog, ns), nil
-}
-
-// openHeadless opens a lease whose journal is gone, or does not say whose lease it is. The node table says what the job
-// has. If that is nothing, openHeadless returns errNone: a prolog that was killed before its first entry leaves such a
-// folder, too.
-func openHeadless(ctx context.Context, h *host.Host, id uint32, undoLog *journal.Journal) (*Lease, error) {
-	dir, why := h.State.Lease(id), "its first line does not read"
-	if undoLog == nil {
-		undoLog, why = new(journal.Journal), "its journal was removed"
-		if !dir.Exists() {
-			why = "its lease was removed: nobody remembers what its interfaces had"
-		}
-	}
-	t := h.Readable(id)
-	run, has := t.RunOf(id)
-	if !has && !dir.Begun() {
-		undoLog.Close()
-		if err := dir.Remove(); err != nil {
-			return nil, remains(err)
-		}
-		return nil, errNone
-	}
-	undoLog.Header = journal.Header{Version: journal.Version, Job: id, Run: run}
-	ns, err := netns.Current()
-	if err != nil {
-		undoLog.Close()
-		return nil, err
-	}
-	l := enter(ctx, h, dir, undoLog, ns)
-	l.headless = why
-	return l, nil
-}
-
-// foreign quarantines the HCAs of a lease that another version of gresnet took: this version does not guess what that
-// one did.
-func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
-	err := h.Table().Update(ctx, func(t *table.Table) error {
-		for i, c := range t.Claims {
-			if c.Job == id && c.Quarantined == "" {
-				t.Claims[i].Quarantined = cause.Error()
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		h.Notice(id, "%s", err)
-	}
-	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
-	return hint.With(err, fmt.Sprintf("GN227 run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
 }
 
 // enter returns an open lease, whose journal says what the job has.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,10 @@ import (
 
 	"gresnet/lib/base/node"
 	"gresnet/lib/hca/world"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
+	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
@@ -121,5 +125,50 @@ func TestTheDeviceNodesOfALeaseAreRestrictedBeforeAnHCAIsReturned(t *testing.T) 
 	}
 	if failed := l.undoAll([]Entry{{Step: s}}, nil); len(failed) == 0 || s.had.Perm() != 0o600 {
 		t.Errorf("the node has %s, %v", s.had, failed)
+	}
+}
+
+func TestMovesAreUndoneAsTheyWereDone(t *testing.T) {
+	const want = "overlay, rdma A, link ibA, rdma B, rdma C, link roceB, " +
+		"settings ibA, settings roceB, access A, access B, access C, devices, namespace, claim"
+	entries := wholeLease()
+	ib := slices.IndexFunc(entries, func(s Entry) bool { return s.Kind() == "link" && s.Object() == "ibA" })
+	a := slices.IndexFunc(entries, func(s Entry) bool { return s.Kind() == "rdma" && s.Object() == "A" })
+	moved := entries[ib]
+	entries = slices.Insert(slices.Delete(entries, ib, ib+1), a+1, moved) // as with IPoIB
+	sortForUndo(entries)
+	var got []string
+	for _, s := range entries {
+		got = append(got, strings.TrimSpace(s.Kind()+" "+s.Object()))
+	}
+	if got := strings.Join(got, ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
+	undoLog, err := journal.Create(filepath.Join(t.TempDir(), "journal"), journal.Header{Job: 1, Run: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Lease{Journal: undoLog, Host: &host.Host{Now: time.Now, Log: func(event.Event) {}}, World: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
+	all := wholeLease()
+	for i := range all {
+		if err := l.AddEntry(all[i].Step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	undoLog.Close() // from now on nothing can be written
+	for _, s := range all {
+		if s.HCA() == leasetest.A || s.HCA() == leasetest.C {
+			l.markUndone(s)
+		}
+	}
+	l.shorten(all[0])
+	if failed := l.quarantineUnmarked(); len(failed) != 1 || !strings.Contains(l.World.Away[leasetest.A], "the journal still says that the job has it") {
+		t.Errorf("A is not kept: %v, %q", failed, l.World.Away[leasetest.A])
+	}
+	if _, kept := l.World.Away[leasetest.B]; kept || l.World.Away[leasetest.C] != "it is away" {
+		t.Errorf("kept besides: %v", l.World.Away)
 	}
 }
