@@ -27,7 +27,7 @@ func (l living) Is(target error) bool { return target == errLives }
 
 // alive returns errAlive with the reason unless the lease's job is gone for sure.
 func alive(l *Lease, s Cleanup) error {
-	d, err := signsOf(l, s)
+	d, err := evidenceOf(l, s)
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func alive(l *Lease, s Cleanup) error {
 	return d.judge(seen, s)
 }
 
-// signs is what a lease itself says about whether its job is gone.
-type signs struct {
+// evidence is what a lease itself says about whether its job is gone.
+type evidence struct {
 	lease     bool // there is one
 	job       uint32
 	namespace string
@@ -50,12 +50,12 @@ type signs struct {
 	age       time.Duration
 }
 
-// signsOf reads the signs of a lease, or returns errAlive if the cleanup must spare the job without a
+// evidenceOf reads the evidence that a lease has, or returns errAlive if the cleanup must spare the job without a
 // look at processes. It reads them before anybody looks at those: the process that made the mark,
 // or brought another one into the namespace, was there before, and the look sees it if it lives.
-func signsOf(l *Lease, s Cleanup) (signs, error) {
+func evidenceOf(l *Lease, s Cleanup) (evidence, error) {
 	dir := l.World.Dir
-	d := signs{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}
+	d := evidence{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}
 	d.age = proc.SinceBoot() - d.since
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
 	d.expected = !d.marked && dir.Counts() && !s.Boot
@@ -72,7 +72,7 @@ func signsOf(l *Lease, s Cleanup) (signs, error) {
 	return d, err
 }
 
-func (d signs) starting() error {
+func (d evidence) starting() error {
 	err := fmt.Errorf("%w: the lease of job %d is %s old, it may be about to start", errAlive, d.job, d.age.Round(time.Second))
 	return hint.With(err, fmt.Sprintf("GN204 if squeue knows no job %d: SLURM_JOB_ID=%d gresnet-epilog", d.job, d.job))
 }
@@ -81,7 +81,7 @@ func (d signs) starting() error {
 type sight struct{ inside, steps []proc.Process }
 
 // look looks for the job's processes.
-func (d signs) look() (seen sight, err error) {
+func (d evidence) look() (seen sight, err error) {
 	if d.namespace != "" {
 		if seen.inside, err = proc.Inside(d.namespace, d.uid); err != nil {
 			return seen, err
@@ -92,7 +92,7 @@ func (d signs) look() (seen sight, err error) {
 }
 
 // judge returns errAlive with the reason unless the job is gone for sure.
-func (d signs) judge(seen sight, s Cleanup) error {
+func (d evidence) judge(seen sight, s Cleanup) error {
 	switch {
 	case len(seen.steps) > 0:
 		return isStep(seen.steps[0])

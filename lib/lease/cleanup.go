@@ -90,7 +90,7 @@ func (n *Host) tellCleanedUp(id uint32, s Cleanup, err error) error {
 }
 
 // stepsOfAll looks for the steps of all jobs at once. It returns a function that returns errAlive for
-// a job that had one. The others get a look of their own, later and with the lease's signs (cleanup):
+// a job that had one. The others get a look of their own, later and with the lease's evidence (cleanup):
 // such a look reads all processes of the node, which is too much to do for each of many that run.
 func stepsOfAll(jobs []uint32) func(uint32) error {
 	if len(jobs) < 2 {
@@ -111,9 +111,9 @@ func (n *Host) cleanup(ctx context.Context, id uint32, s Cleanup) error {
 	defer cancel()
 	// The look at all processes of the node goes without the job's lock: its epilog may wait for
 	// that.
-	var d signs
+	var d evidence
 	err := n.leaseToCleanUp(ctx, id, func(l *Lease) (err error) {
-		d, err = signsOf(l, s)
+		d, err = evidenceOf(l, s)
 		return err
 	})
 	if err != nil || !d.lease {
@@ -124,7 +124,7 @@ func (n *Host) cleanup(ctx context.Context, id uint32, s Cleanup) error {
 		return err
 	}
 	return n.leaseToCleanUp(ctx, id, func(l *Lease) error {
-		now, err := signsOf(l, s)
+		now, err := evidenceOf(l, s)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ import (
 // and Take returns no error.
 //
 // Its order: the node is readied; what earlier runs left is undone; the sources say what the job is entitled to; its
-// HCAs are claimed; what the moves will lose is read; the steps are planned, noted and done; the lease is committed.
+// HCAs are claimed; what the moves will lose is read; the steps are planned, written into the journal and done; the lease is committed.
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
@@ -188,7 +188,7 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 	return p, err
 }
 
-// claimLocked decides what the job gets, notes it in the journal and then claims it in the node table, under the node
+// claimLocked decides what the job gets, writes it into the journal and then claims it in the node table, under the node
 // lock.
 func (t *taking) claimLocked(ctx context.Context, claim *step.Claim, wants []gres.Want, u *scan.Users) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)

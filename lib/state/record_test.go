@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestASignReadsAsItWasLeft(t *testing.T) {
+func TestARecordReadsAsItWasLeft(t *testing.T) {
 	callers := []state.Caller{{Slurmd: true}, {Slurmd: true, Script: "/etc/slurm/prolog.d/50-site"}, {Other: "bash"}}
 	whys := []string{"", "read gresnet.toml: line 3: unknown key [GN001]", "a why=b exit=0 c"}
 	for range 200 {
@@ -51,7 +51,7 @@ func TestASignReadsAsItWasLeft(t *testing.T) {
 	}
 }
 
-func TestASignSaysThatTheJobHasALease(t *testing.T) {
+func TestARecordSaysThatTheJobHasALease(t *testing.T) {
 	d := state.Dir(t.TempDir())
 	if err := os.MkdirAll(string(d.Lease(4711)), 0o700); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestAPrologThatIsKilledLeavesNoRecordOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
+func TestARecordIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestTheRecordOfAnEpilogThatFailedOutlastsOthersThatDidNot(t *testing.T) {
 	}
 }
 
-func TestUsersDoNotReachSigns(t *testing.T) {
+func TestUsersDoNotReachRecords(t *testing.T) {
 	d := state.Dir(filepath.Join(t.TempDir(), "run"))
 	if err := d.EndEpilog(state.Record{Job: 4711}); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func expect(t *testing.T, d state.Dir, gres ...string) (text string, since time.
 	return text, info.ModTime()
 }
 
-func TestAListThatChangesKeepsTheTimeSinceWhenJobsLeaveSigns(t *testing.T) {
+func TestAListThatChangesKeepsTheTimeSinceWhenJobsLeaveRecords(t *testing.T) {
 	d := state.Dir(t.TempDir())
 	long := time.Unix(1, 0)
 	if err := d.Expect([]string{"nic"}, long); err != nil {
@@ -165,7 +165,7 @@ func TestAListThatThePluginCannotReadWholeStandsForAllJobs(t *testing.T) {
 	t.Error("it never did")
 }
 
-func TestTheFirstJobIsHeldToItsSignByWhoeverKnewOfItFirst(t *testing.T) {
+func TestTheFirstJobIsHeldToItsRecordByWhoeverKnewOfItFirst(t *testing.T) {
 	lasting := filepath.Join(t.TempDir(), "expected")
 	began := time.Now().Add(-time.Minute).Truncate(time.Second)
 	if got := state.ExpectedSince(lasting, began); !got.Equal(began) {

@@ -96,8 +96,8 @@ func (d Dir) MakeRecords() error {
 // MetricsLock returns the lock of the file for Prometheus.
 func (d Dir) MetricsLock() string { return filepath.Join(string(d), "metrics.lock") }
 
-// OwedMetrics returns the folder of what runs have counted that is not in that file yet.
-func (d Dir) OwedMetrics() string { return filepath.Join(string(d), "metrics") }
+// PendingMetrics returns the folder of what runs have counted that is not in that file yet.
+func (d Dir) PendingMetrics() string { return filepath.Join(string(d), "metrics") }
 
 // AccessLock returns the lock that holds together what is done to the node's own device nodes and
 // the mark Undone.

@@ -195,7 +195,7 @@ func partCommand(args []string) error {
 		}
 		indices = append(indices, index)
 	}
-	p := part{host: host, own: own, path: filepath.Join(args[1], "netns"), book: filepath.Join(args[1], "settings")}
+	p := part{host: host, own: own, path: filepath.Join(args[1], "netns"), saved: filepath.Join(args[1], "settings")}
 	if args[0] == "in" {
 		return p.take(indices)
 	}
@@ -203,10 +203,10 @@ func partCommand(args []string) error {
 }
 
 type part struct {
-	host *snapshot.Conn
-	own  *netns.NS
-	path string
-	book string
+	host  *snapshot.Conn
+	own   *netns.NS
+	path  string
+	saved string
 }
 
 func (p part) take(indices []int) error {
@@ -229,7 +229,7 @@ func (p part) take(indices []int) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(p.book, text, 0o600); err != nil {
+	if err := os.WriteFile(p.saved, text, 0o600); err != nil {
 		return err
 	}
 	job, err := netns.Create(p.path)
@@ -260,7 +260,7 @@ func (p part) take(indices []int) error {
 }
 
 func (p part) give(indices []int) error {
-	text, err := os.ReadFile(p.book)
+	text, err := os.ReadFile(p.saved)
 	if err != nil {
 		return err
 	}

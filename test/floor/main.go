@@ -34,13 +34,13 @@ func run(args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	deeds := map[string]func(input) error{"in": in, "out": out}
-	if len(args) != 2 || deeds[args[0]] == nil {
+	directions := map[string]func(input) error{"in": in, "out": out}
+	if len(args) != 2 || directions[args[0]] == nil {
 		return fmt.Errorf("usage: floor [in|out FILE]")
 	}
 	it, err := read(args[1])
 	if err != nil {
 		return err
 	}
-	return deeds[args[0]](it)
+	return directions[args[0]](it)
 }

@@ -42,7 +42,7 @@ func (w *World) recorded(n *host.Host, program string, run func() error) error {
 	if n.Config.Metrics.File == "" {
 		return err
 	}
-	w.write(n, metrics.File{Path: n.Config.Metrics.File, Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}, r, poll.Metrics)
+	w.write(n, metrics.File{Path: n.Config.Metrics.File, Lock: n.State.MetricsLock(), Pending: n.State.PendingMetrics()}, r, poll.Metrics)
 	return err
 }
 
@@ -52,10 +52,10 @@ func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Durat
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	page := metrics.New()
-	owed := hint.Join(r.count(page), f.Owe(page))
+	pending := hint.Join(r.count(page), f.Defer(page))
 	remarks, written := poll.Within(ctx, timeout, func() (said []string) {
-		if owed != nil {
-			said = append(said, fmt.Sprintf("metrics lack this run: %s", owed))
+		if pending != nil {
+			said = append(said, fmt.Sprintf("metrics lack this run: %s", pending))
 		}
 		restarted, err := f.Update(ctx, func(p *metrics.Page) error {
 			// What was done counts, even if it cannot be told what there is now.

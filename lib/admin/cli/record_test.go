@@ -93,7 +93,7 @@ func nowhere(t *testing.T) (*host.Host, *[]event.Event) {
 
 func TestMetricsAreWrittenAfterARun(t *testing.T) {
 	n, events := nowhere(t)
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Pending: n.State.PendingMetrics()}
 	for range 2 {
 		new(World).write(n, f, record{program: "prolog"}, time.Minute)
 	}
@@ -116,7 +116,7 @@ func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: held.Name(), Owed: n.State.OwedMetrics()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: held.Name(), Pending: n.State.PendingMetrics()}
 	sent := sentBy(1, "mlx5_0", 1, 100)
 	new(World).write(n, f, record{program: "prolog", events: []event.Event{sent}}, 10*time.Millisecond) // and not for ever
 	if len(*events) != 1 || (*events)[0].Kind != event.Remark || !strings.Contains((*events)[0].Notice, "no metrics: ") {
@@ -142,7 +142,7 @@ func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(string(n.State), "version"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Pending: n.State.PendingMetrics()}
 	new(World).write(n, f, record{program: "prolog", exit: Undone}, time.Minute)
 	if len(*events) != 1 || !strings.Contains((*events)[0].Notice, "metrics lack what the node has: ") {
 		t.Errorf("remarks: %+v", *events)
@@ -154,7 +154,7 @@ func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 
 func TestMetricsThatAreDamagedStartAgainWithARemark(t *testing.T) {
 	n, events := nowhere(t)
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Pending: n.State.PendingMetrics()}
 	if err := os.WriteFile(f.Path, []byte("half a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -20,33 +20,33 @@ type File struct {
 	Path string
 	// Lock is not beside Path, whose folder may be another user's.
 	Lock string
-	// Owed is a folder of pages that runs have counted and that are not in the file yet.
-	Owed string
+	// Pending is a folder of pages that runs have counted and that are not in the file yet.
+	Pending string
 }
 
 // most is the size of what is read back; all series together have a few KiB.
 const most = 1 << 20
 
-// maxOwed is how many pages may be owed, where nobody can write the file.
-const maxOwed = 100
+// maxPending is how many pages may be pending, where nobody can write the file.
+const maxPending = 100
 
-// Owe records what a run has counted, for the next Update. A run that waits in vain for its turn
+// Defer records what a run has counted, for the next Update. A run that waits in vain for its turn
 // loses nothing by that.
-func (f File) Owe(p *Page) error {
-	if err := os.MkdirAll(filepath.Dir(f.Owed), 0o755); err != nil {
+func (f File) Defer(p *Page) error {
+	if err := os.MkdirAll(filepath.Dir(f.Pending), 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(f.Owed, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(f.Pending, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	owed, err := os.ReadDir(f.Owed)
-	if err == nil && len(owed) >= maxOwed {
-		err = fmt.Errorf("there are %d runs already that are not in the file", len(owed))
+	pending, err := os.ReadDir(f.Pending)
+	if err == nil && len(pending) >= maxPending {
+		err = fmt.Errorf("there are %d runs already that are not in the file", len(pending))
 	}
 	if err != nil {
 		return err
 	}
-	page, err := os.CreateTemp(f.Owed, "")
+	page, err := os.CreateTemp(f.Pending, "")
 	if err != nil {
 		return err
 	}
@@ -64,22 +64,22 @@ func (f File) Owe(p *Page) error {
 // whole is how the name of a page ends that is written to its end.
 const whole = ".prom"
 
-// collect counts the pages that are owed. paid are their files.
-func (f File) collect(page *Page) (paid []string, err error) {
-	paid, err = filepath.Glob(filepath.Join(f.Owed, "*"+whole))
-	for _, name := range paid {
+// collect counts the pending pages. counted are their files.
+func (f File) collect(page *Page) (counted []string, err error) {
+	counted, err = filepath.Glob(filepath.Join(f.Pending, "*"+whole))
+	for _, name := range counted {
 		text, readErr := os.ReadFile(name)
 		if readErr != nil {
 			return nil, readErr
 		}
-		if owed, parseErr := parse(text); parseErr == nil { // else another version wrote it
-			err = hint.Join(err, page.count(owed))
+		if pending, parseErr := parse(text); parseErr == nil { // else another version wrote it
+			err = hint.Join(err, page.count(pending))
 		}
 	}
-	return paid, err
+	return counted, err
 }
 
-// Update adds to the page what is owed, changes it under the lock, and replaces the file. A file
+// Update adds to the page what is pending, changes it under the lock, and replaces the file. A file
 // that cannot be read is replaced by one that starts again: restarted says why.
 func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, err error) {
 	held, err := state.LockFile(ctx, f.Lock)
@@ -91,7 +91,7 @@ func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, 
 	if errors.Is(restarted, fs.ErrNotExist) {
 		restarted = nil
 	}
-	paid, full := f.collect(page)
+	counted, full := f.collect(page)
 	if err := change(page); err != nil {
 		return restarted, err
 	}
@@ -101,7 +101,7 @@ func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, 
 	if err := write(f.Path, page.Text()); err != nil {
 		return restarted, err
 	}
-	for _, name := range paid {
+	for _, name := range counted {
 		full = hint.Join(full, state.Remove(name))
 	}
 	return restarted, full

@@ -17,7 +17,7 @@ import (
 )
 
 func fileIn(dir string) metrics.File {
-	return metrics.File{Path: filepath.Join(dir, "gresnet.prom"), Lock: filepath.Join(dir, "metrics.lock"), Owed: filepath.Join(dir, "owed")}
+	return metrics.File{Path: filepath.Join(dir, "gresnet.prom"), Lock: filepath.Join(dir, "metrics.lock"), Pending: filepath.Join(dir, "pending")}
 }
 
 func cleanUpOnce(p *metrics.Page) error { return p.Add(metrics.CleanedUp, 1) }

@@ -478,7 +478,7 @@ func TestUndoGivesUsersTheDeviceNodesBackKilledAnywhere(t *testing.T) {
 	}
 }
 
-func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t *testing.T) {
+func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToRecordsAndAfterUndoNoMore(t *testing.T) {
 	for at, alive := 0, false; !alive; at++ {
 		r := rand.New(rand.NewPCG(uint64(at), 13))
 		root := someSite(r).lay(t, r)
@@ -511,7 +511,7 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 	}
 }
 
-func TestASiteThatNeedsNoChangeIsHeldToSignsAllTheSame(t *testing.T) {
+func TestASiteThatNeedsNoChangeIsHeldToRecordsAllTheSame(t *testing.T) {
 	n := Node{Root: t.TempDir(), Records: &Records{state.Dir(t.TempDir()), []string{"nic"}}}
 	if err := n.Expect(); err != nil {
 		t.Fatal(err)

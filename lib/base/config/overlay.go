@@ -10,17 +10,19 @@ type Overlay struct {
 	Kind      string // of the Overlay* words
 	Port      int    // UDP, on the nodes
 	Interface string // its name in the job; empty: that of the node's interface
-	Underlay  string // the name by which a node's address is looked up, with nodeSign in place of the node's; empty: NodeAddr
+	Underlay  string // the name by which a node's address is looked up, with nodePlaceholder in place of the node's; empty: NodeAddr
 	Services  []int  // ports from 1024 on at which the job's nodes are the nodes themselves
 }
 
-// nodeSign stands for a node's NodeName.
-const nodeSign = "{node}"
+// nodePlaceholder stands for a node's NodeName.
+const nodePlaceholder = "{node}"
 
 const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
 
 // Host returns what the resolver is asked for about a node, or is empty.
-func (o Overlay) Host(node string) string { return strings.Replace(o.Underlay, nodeSign, node, 1) }
+func (o Overlay) Host(node string) string {
+	return strings.Replace(o.Underlay, nodePlaceholder, node, 1)
+}
 
 // The kinds of overlays.
 const (
@@ -70,8 +72,8 @@ func (o *Overlay) read(t table) {
 	}
 	if text, there := t.Text("underlay"); there {
 		o.Underlay = text
-		if rest := strings.Replace(text, nodeSign, "", 1); rest == text || strings.Trim(rest, hostLetters) != "" {
-			t.Fail("underlay", `GN151 write it like "`+nodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, nodeSign)
+		if rest := strings.Replace(text, nodePlaceholder, "", 1); rest == text || strings.Trim(rest, hostLetters) != "" {
+			t.Fail("underlay", `GN151 write it like "`+nodePlaceholder+`-ib0"`, "%q is not the name of a host with %s once in it", text, nodePlaceholder)
 		}
 	}
 	readName(t, "name", &o.Interface)

@@ -24,7 +24,7 @@ func inUse(t *testing.T, dir string) string {
 	return string(text)
 }
 
-func TestALentHCAHasALineForEachJobThatHasIt(t *testing.T) {
+func TestAnHCAInUseHasALineForEachJobThatHasIt(t *testing.T) {
 	dir := t.TempDir()
 	port := func(name string) node.Port { return node.Port{Num: 1, Interface: name} }
 	whole := node.HCA{ID: node.ID{GUID: "a", PCI: "0000:3b:00.0"}, Name: "old", Ports: []node.Port{port("ib0"), port("ib1"), port("")}}
