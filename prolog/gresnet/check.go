@@ -180,7 +180,7 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 func shares(p jobnet.Pool) error {
 	err := nft.Try() // the overlay's table, and lost's
 	if err == nil {
-		err = ports.Try(ports.Settings{Uplinks: p.Ways})
+		err = ports.In(bpf.Node().Pins).Try(ports.Settings{Uplinks: p.Ways})
 	}
 	return err
 }

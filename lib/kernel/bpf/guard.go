@@ -324,35 +324,36 @@ func unlink(path string) error {
 // Possible says why the node can have no guard, nothing if it can, as far as
 // that can be told without making one.
 func (g Guard) Possible() error {
-	for _, mounted := range []struct {
-		path  string
-		magic int64
-		err   string
-		hint  string
-	}{
-		{g.Cgroup, unix.CGROUP2_SUPER_MAGIC, "is not cgroup v2's root", "GN016 boot with systemd.unified_cgroup_hierarchy=1"},
-		{filepath.Dir(g.Pins), unix.BPF_FS_MAGIC, "is no BPF file system", "GN017 mount -t bpf -o mode=700 bpf " + filepath.Dir(g.Pins)},
-	} {
-		var st unix.Statfs_t
-		if err := unix.Statfs(mounted.path, &st); err != nil {
-			return &fs.PathError{Op: "statfs", Path: mounted.path, Err: err}
-		}
-		if int64(st.Type) != mounted.magic {
-			return hint.With(fmt.Errorf("%s %s", mounted.path, mounted.err), mounted.hint)
-		}
+	if err := isMounted(g.Cgroup, unix.CGROUP2_SUPER_MAGIC, "is not cgroup v2's root", "GN016 boot with systemd.unified_cgroup_hierarchy=1"); err != nil {
+		return err
 	}
-	return g.unshared()
+	return CanPin(filepath.Dir(g.Pins))
 }
 
-// unshared says that users may take the directory of pins away, if they may.
-func (g Guard) unshared() error {
-	dir := filepath.Dir(g.Pins)
+// CanPin says why root can pin nothing in a folder that stays there, if it cannot: it must be of a BPF file system, and
+// users must not take away what is in it.
+func CanPin(dir string) error {
+	if err := isMounted(dir, unix.BPF_FS_MAGIC, "is no BPF file system", "GN017 mount -t bpf -o mode=700 bpf "+dir); err != nil {
+		return err
+	}
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if st.Uid != 0 || st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
 		return hint.With(fmt.Errorf("others than root may rename what is in %s", dir), "GN054 mount -o remount,mode=700 "+dir)
+	}
+	return nil
+}
+
+// isMounted says that a folder is of another kind of file system, if it is.
+func isMounted(path string, magic int64, not, do string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if int64(st.Type) != magic {
+		return hint.With(fmt.Errorf("%s %s", path, not), do)
 	}
 	return nil
 }

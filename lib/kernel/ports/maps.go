@@ -128,7 +128,11 @@ func (n Node) aside() string { return n.Pins + "-aside-" }
 // load makes the maps, loads the programs and pins all of them, unless they are there. Of several runs at once, one wins.
 func (n Node) load() error {
 	parent := filepath.Dir(n.Pins)
-	if err := bpf.MakeFolder(parent); err != nil {
+	err := bpf.CanPin(filepath.Dir(parent))
+	if err == nil {
+		err = bpf.MakeFolder(parent)
+	}
+	if err != nil {
 		return fmt.Errorf("pin the programs of the node's ports: %w", err)
 	}
 	if there, err := n.isThere(); there || err != nil {

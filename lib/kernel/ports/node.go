@@ -140,8 +140,11 @@ func (n Node) Attach(s Settings) error {
 	return write(acceptLocal(first.Attrs().Name), "1")
 }
 
-// Try returns an error if Attach would not do, for a reason that the interfaces are.
-func Try(s Settings) error {
+// Try returns an error if Attach would not do, for a reason that the interfaces or the BPF file system are.
+func (n Node) Try(s Settings) error {
+	if err := bpf.CanPin(filepath.Dir(filepath.Dir(n.Pins))); err != nil {
+		return err
+	}
 	lo, err := loopback()
 	if err != nil {
 		return err

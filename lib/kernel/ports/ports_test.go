@@ -326,6 +326,7 @@ func TestPingPathMTUAndFragmentsWorkInAJob(t *testing.T) {
 	}
 	w.at["h"].Run("ping -qc1 -W5 192.0.2.1") // the node itself
 	j.Run("ping -qc1 -W5 -M do -s 1472 192.0.2.99")
+	j.Run("ping -qc1 -W5 -s 4000 192.0.2.99; ping -qc1 -W5 -s 4000 192.0.2.1")
 	if out := j.Run("ping -c1 -W5 -t1 203.0.113.9 || true"); !strings.Contains(out, "192.0.2.254") {
 		t.Errorf("the router's error about a packet's time to live does not reach the job: %s", out)
 	}
@@ -988,4 +989,25 @@ func TestProgramsWhosePinsAreGoneAreNotReplacedWhileAJobNeedsThem(t *testing.T) 
 		t.Fatal(err)
 	}
 	w.share("n1")
+}
+
+func TestProgramsAreNotPinnedWhereTheyWouldNotStay(t *testing.T) {
+	w := newWorld(t)
+	s := w.settings("n1")
+	users := pins(t)
+	if err := os.Chmod(filepath.Dir(filepath.Dir(users.Pins)), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for want, n := range map[string]ports.Node{
+		"is no BPF file system":                  {Pins: filepath.Join(t.TempDir(), "gresnet", "ports")},
+		"others than root may rename what is in": users,
+	} {
+		err := w.at["n1"].Do(func() error { return n.Attach(s) })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+		if _, err := os.Lstat(filepath.Dir(n.Pins)); !os.IsNotExist(err) {
+			t.Errorf("it left a folder: %v", err)
+		}
+	}
 }
