@@ -69,6 +69,10 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 	ctx := context.Background()
 	err = w.OnNode(f, cfg, "prolog", func(n *lease.Host) error {
 		if state.FindCaller().Slurmd {
+			if n.State.IsUndone() { // nor is there the plugin, without which a job's steps would lack its HCAs
+				n.Notice(j.ID, "the job gets no HCAs of its own: gresnet setup --undo has run, and slurmd calls this program until it is restarted")
+				return nil
+			}
 			n.Joined = func() error { return slurm.Joined(n.Files, j.Conf) }
 		}
 		n.Undo = cfg.Deadline.Prolog / 2

@@ -223,3 +223,40 @@ func TestAPrologOfAJobThatAsksForNothingWaitsForNoLockOfItsJob(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// setup --undo has taken the plugin's line, and slurmd calls the prolog until it is restarted: a lease would take HCAs away
+// from steps that run on the node.
+func TestAPrologThatSlurmdCallsAfterAnUndoTakesNoLease(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root: it runs the prolog")
+	}
+	slurmd := filepath.Join(t.TempDir(), "slurmd")
+	shell, err := os.ReadFile("/bin/sh")
+	if err == nil {
+		err = os.WriteFile(slurmd, shell, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refuses = "[slurm]\nsource = [\"policy\"]\n[access]\nhost = \"open\"\n[[policy]]\npartition = \"another\"\ncount = 1\n"
+	for _, undone := range []bool{false, true} {
+		d := state.Dir(filepath.Join(t.TempDir(), "run"))
+		if err := d.Make(); err != nil {
+			t.Fatal(err)
+		}
+		if undone {
+			if err := os.WriteFile(d.Undone(), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		direct := prologOf(t, d, refuses)
+		cmd := exec.Command(slurmd, append([]string{"-c", fmt.Sprintf(`/proc/%d/exe "$@"; exit $?`, os.Getpid()), "slurmd"}, direct.Args[1:]...)...)
+		cmd.Env = direct.Env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if has := d.Lease(4711).Exists(); has == undone {
+			t.Errorf("undone: %v, and there is a lease: %v", undone, has)
+		}
+	}
+}
