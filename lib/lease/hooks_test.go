@@ -38,12 +38,7 @@ func newHookBed(t *testing.T, ready, leave string) *hookBed {
 	t.Helper()
 	b := &hookBed{t: t, lease: whole, hooks: config.Hooks{Timeout: 20 * time.Second, Fault: config.FaultJob}}
 	b.node, b.state = apartBed(t)
-	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-") // users can write nowhere above it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b.dir = dir
+	b.dir = netnstest.RootsFolder(t)
 	b.hooks.Ready, b.hooks.Leave = b.script("ready", ready), b.script("leave", leave)
 	return b
 }

@@ -86,6 +86,20 @@ func Skip(t testing.TB, sentence string) {
 	t.Skip(sentence)
 }
 
+// RootsFolder returns a folder that root alone can write, as are all above it: one below /tmp is not.
+func RootsFolder(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Skip(t, "needs root: only root's files are trusted")
+	}
+	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // Slow skips a test that takes seconds for go test -short. `make test` leaves the tests whose first statement this is to
 // what CI runs after it.
 func Slow(t testing.TB) {

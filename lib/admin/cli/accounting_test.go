@@ -34,14 +34,7 @@ type told struct {
 }
 
 func TestEachRunAddsItsLines(t *testing.T) {
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root: only root's files are trusted")
-	}
-	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := netnstest.RootsFolder(t)
 	n, events := nowhere(t)
 	w := &World{Getenv: func(name string) string { return map[string]string{"SLURMD_NODENAME": "n7"}[name] }}
 	path := filepath.Join(dir, "jobs")

@@ -15,18 +15,24 @@ import (
 	"gresnet/test/await"
 )
 
-func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
+// socketAndJournald returns a socket in the place of journald's, and what sends to it.
+func socketAndJournald(t *testing.T) (r *net.UnixConn, d *journald) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	r, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	d, err := openJournald(path)
-	if err != nil {
+	t.Cleanup(func() { r.Close() })
+	if d, err = openJournald(path); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(d.fd)
+	t.Cleanup(func() { unix.Close(d.fd) })
+	return r, d
+}
+
+func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
+	r, d := socketAndJournald(t)
 	want := map[string]string{"MESSAGE": "job 4711: a line\nPRIORITY=0\n", "PRIORITY": "4", "HCA": "0002:c903:0000:0100", "REASON": ""}
 	if err := d.send(want["MESSAGE"], journal.PriWarning, map[string]string{"HCA": want["HCA"], "REASON": ""}); err != nil {
 		t.Fatal(err)
@@ -54,20 +60,11 @@ func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
 
 // Else Go's runtime would ask epoll, which says at once that there is room.
 func TestWhoSendsToAReceiverWithoutRoomSleepsInTheKernel(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	r, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	d, err := openJournald(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(d.fd)
+	r, d := socketAndJournald(t)
 	if flags, err := unix.FcntlInt(uintptr(d.fd), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
 		t.Fatalf("the socket's flags are %#o (%v), wanted a blocking one", flags, err)
 	}
+	var err error
 	for err == nil {
 		err = unix.Sendto(d.fd, []byte("x"), unix.MSG_DONTWAIT, d.to)
 	}

@@ -13,22 +13,8 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// rootsOwn returns a folder that root alone can write, as are all above it. One below /tmp is not.
-func rootsOwn(t *testing.T) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root: only root's files are trusted")
-	}
-	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 func TestLinesOfManyWritersDoNotMix(t *testing.T) {
-	path := filepath.Join(rootsOwn(t), "jobs")
+	path := filepath.Join(netnstest.RootsFolder(t), "jobs")
 	const writers, times = 8, 50
 	var all sync.WaitGroup
 	for w := range writers {
@@ -74,7 +60,7 @@ func TestNothingIsAppendedWhereOthersThanRootCouldDecideWhereItGoes(t *testing.T
 		"lstat DIR: no such file or directory":            os.Remove,
 		"is a directory":                                  func(dir string) error { return os.Mkdir(dir+"/it", 0o700) },
 	} {
-		dir := rootsOwn(t)
+		dir := netnstest.RootsFolder(t)
 		if err := lay(dir); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
+	"gresnet/test/netnstest"
 	"gresnet/test/sitetest"
 )
 
@@ -187,7 +188,7 @@ func answeredIn(t *testing.T, most time.Duration, script string) []error {
 
 // siteSays returns what comes of a text of the site's program.
 func siteSays(t *testing.T, text string, mode os.FileMode) []error {
-	path := filepath.Join(rootsFolder(t), "4711")
+	path := filepath.Join(netnstest.RootsFolder(t), "4711")
 	write(t, path, "#!/bin/sh\n"+text, mode)
 	_, _, err := askProgram(path)
 	return []error{err}

@@ -17,21 +17,6 @@ import (
 	"gresnet/test/sitetest"
 )
 
-// rootsFolder returns a folder that root alone may write to, all the way up: the
-// usual place for a test's files is not.
-func rootsFolder(t *testing.T) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root: only root's files are trusted")
-	}
-	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 func write(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
@@ -61,7 +46,7 @@ func askThatSays(t *testing.T, path, text string) ([]gres.Want, []string, error)
 }
 
 func TestAProgramSaysInSeveralFormsWhatAJobGets(t *testing.T) {
-	path := filepath.Join(rootsFolder(t), "hcas")
+	path := filepath.Join(netnstest.RootsFolder(t), "hcas")
 	for _, c := range []struct {
 		text string
 		want []gres.Want
@@ -83,7 +68,7 @@ func TestAProgramSaysInSeveralFormsWhatAJobGets(t *testing.T) {
 }
 
 func TestWhatIsNotInFormIsTheNodesFault(t *testing.T) {
-	path := filepath.Join(rootsFolder(t), "hcas")
+	path := filepath.Join(netnstest.RootsFolder(t), "hcas")
 	for text, want := range map[string]string{
 		"nic:2":          "it does not end with a line's end: it is cut off",
 		"\n":             `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
@@ -121,7 +106,7 @@ func TestAProgramThatOthersMayHaveWrittenIsTheNodesFault(t *testing.T) {
 		}, "it is a symbolic link"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(rootsFolder(t), "jobs")
+			dir := filepath.Join(netnstest.RootsFolder(t), "jobs")
 			mkdir(t, dir)
 			write(t, dir+"/4711", "#!/bin/sh\necho nic\n", 0o755)
 			c.make(t, dir)
@@ -154,7 +139,7 @@ func askProgramFor(most time.Duration, path string) ([]gres.Want, []string, erro
 
 func TestProgramSaysWhatAJobGets(t *testing.T) {
 	t.Setenv("SPANK_X", "user")
-	path := filepath.Join(rootsFolder(t), "hcas")
+	path := filepath.Join(netnstest.RootsFolder(t), "hcas")
 	write(t, path, "#!/bin/sh\n[ \"$1 $# $SLURM_JOB_USER $SLURM_JOB_PARTITION $SLURM_JOB_GPUS $SPANK_X\" = '4711 1 ada train 0-1 ' ] || exit 9\necho nic:2\n", 0o755)
 	wants, notes, err := askProgram(path)
 	if want := []gres.Want{{Gres: "nic", Count: 2, Source: "program"}}; err != nil || !reflect.DeepEqual(wants, want) {
@@ -171,7 +156,7 @@ func TestProgramSaysWhatAJobGets(t *testing.T) {
 }
 
 func TestAProgramThatFailsIsTheNodesFault(t *testing.T) {
-	path := filepath.Join(rootsFolder(t), "hcas")
+	path := filepath.Join(netnstest.RootsFolder(t), "hcas")
 	for name, c := range map[string]struct{ script, err string }{
 		"fails":    {"echo no database >&2\nexit 3\n", `exit status 3: it says "no database"`},
 		"hangs":    {"exec sleep 1000\n", "no answer in time"},

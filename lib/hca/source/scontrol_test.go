@@ -309,7 +309,7 @@ func TestScontrolThatIsNotThere(t *testing.T) {
 }
 
 func TestRootRunsNoScontrolThatAUserMayHaveWritten(t *testing.T) {
-	dir := rootsFolder(t)
+	dir := netnstest.RootsFolder(t)
 	program, ran := filepath.Join(dir, "scontrol"), filepath.Join(dir, "ran")
 	for name, change := range map[string]func() error{
 		"a user's":        func() error { return os.Chown(program, 1000, -1) },

@@ -15,6 +15,7 @@ import (
 
 	"gresnet/lib/base/node"
 	"gresnet/lib/kernel/program"
+	"gresnet/test/netnstest"
 )
 
 // What ovs-vsctl of Open vSwitch 3.1 prints of an interface and of a port.
@@ -65,12 +66,8 @@ func TestAPortOfOpenVSwitchIsReadFromWhatOVSVsctlPrints(t *testing.T) {
 func inPlace(t *testing.T, script string) {
 	t.Helper()
 	was := vsctl
-	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-") // users can write nowhere above it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { vsctl = was; os.RemoveAll(dir) })
-	vsctl = filepath.Join(dir, "ovs-vsctl")
+	t.Cleanup(func() { vsctl = was })
+	vsctl = filepath.Join(netnstest.RootsFolder(t), "ovs-vsctl")
 	if script == "" {
 		return
 	}
