@@ -93,7 +93,7 @@ func (l *Lease) damaged(all []Entry, why []string, others map[node.ID]bool) *dam
 	if l.headless != "" {
 		why = append(why, l.headless)
 	}
-	// Nobody can overlook what these steps make.
+	// What these steps make is there to see.
 	for _, made := range []struct{ kind, path string }{{"namespace", l.World.Dir.Netns()}, {"devices", l.World.Dir.Devices()}} {
 		if _, err := os.Lstat(made.path); err == nil && !has(all, node.ID{}, made.kind) {
 			why = append(why, filepath.Base(made.path)+" is there without an entry")

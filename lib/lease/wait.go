@@ -63,7 +63,7 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 			n.Tell(event.LeaseCleanedUp, holder, "cleaned up: it was gone and held %s", name)
 			return nil
 		case errors.Is(err, state.ErrHeld):
-			// This run holds no HCA, so nobody who waits for it can hold that lock.
+			// This run holds no HCA, so no run that waits for it can hold that lock.
 			n.Notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
 			if err := underLock(ctx, n.Host, holder, func() error { return nil }); err != nil {
 				n.Notice(id, "waited in vain: %s", err)
@@ -101,7 +101,7 @@ func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Durati
 	})
 }
 
-// holds tells whether a job has an HCA that is not quarantined. If nobody can read that, the next try to
+// holds tells whether a job has an HCA that is not quarantined. If that cannot be read, the next try to
 // take the HCA says why.
 func (n *Host) holds(job uint32, id node.ID) bool {
 	t, err := n.Table().Read()

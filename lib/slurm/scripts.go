@@ -36,7 +36,7 @@ func IsPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 // Call is what a script's text tells of whether it calls a program and ends with its exit code.
 type Call int
 
-// What a text tells: without a run nobody knows more.
+// What a text tells: without a run no more is known.
 const (
 	Silent   Call = iota // it does not name the program, though what it calls may
 	Mentions             // it names the program somewhere

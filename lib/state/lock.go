@@ -49,7 +49,7 @@ func TryLockJob(dir string, id uint32) (*Lock, error) {
 	return f, err
 }
 
-// over returns a context that has ended: nobody waits.
+// over returns a context that has ended, so that no call waits.
 func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

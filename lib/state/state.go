@@ -217,7 +217,7 @@ func Remove(path string) error {
 	return nil
 }
 
-// Replace replaces a file that everybody may read, by rename from another name: nobody meets half of it.
+// Replace replaces a file that everybody may read, by rename from another name: no reader meets half of it.
 // There is no fsync: a job would wait for the disk, and what a crash of the node leaves may start again.
 func Replace(path, next string, text []byte) error {
 	if err := Remove(next); err != nil { // a killed process left it

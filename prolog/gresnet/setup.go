@@ -289,7 +289,7 @@ func undoSetup(w *cli.World, node setup.Node, toml string, restart bool) error {
 	if err != nil {
 		return hint.With(fmt.Errorf("undo setup: %w", err), cmp.Or(hint.Whole(err), "GN294 fix the cause, then run it again; copies of the files are in "+setup.Store))
 	}
-	// Nobody reads it any more: gresnet.service is disabled, and Slurm calls no prolog.
+	// No program reads it any more: gresnet.service is disabled, and Slurm calls no prolog.
 	if i := slices.Index(left, toml); i >= 0 {
 		fmt.Fprintf(w.Stdout, "left as somebody has changed it: %s\n", toml)
 		undone, left = append(undone, toml), slices.Delete(left, i, i+1)

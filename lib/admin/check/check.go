@@ -1,5 +1,5 @@
 // Package check finds what would go wrong before a job does. It reads files
-// and what was seen of the node, asks nobody, and changes nothing.
+// and what was seen of the node, asks no program, and changes nothing.
 package check
 
 import (
@@ -61,7 +61,7 @@ type Site struct {
 	UplinksErr error        // why there is none
 	Unjudged   []string     // interfaces that lead out and lack the programs of running jobs
 	Lost       []Lost
-	LostErr    error    // why nobody can tell
+	LostErr    error    // why that is not known
 	Bypassed   []string // chains of nftables that drop what the node sends, and do not see what jobs send
 	OverlayErr error    // why jobs cannot have an overlay as the site wants it
 
@@ -72,7 +72,7 @@ type Site struct {
 	Free      uint64 // bytes that are free where it is
 
 	Bounds   []inspect.BoundUnit
-	BoundErr error // why nobody can tell
+	BoundErr error // why that is not known
 
 	Records state.Seen // what the last prolog and epilog left
 }
@@ -224,7 +224,7 @@ func (s Site) mapping() []Finding {
 }
 
 // policies holds the policies against the mapping: what cannot be had while
-// nobody holds anything, no job gets.
+// no job has any HCA, no job gets.
 func (s Site) policies() []Finding {
 	var m gres.Mapping
 	for _, h := range s.Inventory.HCAs {

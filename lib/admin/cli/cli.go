@@ -55,7 +55,7 @@ type World struct {
 	changes  bool          // the run changes the node, or is to
 	began    time.Time     // when the program's first line ran
 	startCPU time.Duration // the CPU time used by then
-	trace    *trace        // nil: nobody wants to see it
+	trace    *trace        // nil: it is not shown
 }
 
 // Outside is the world of this process.

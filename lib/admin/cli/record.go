@@ -47,7 +47,7 @@ func (w *World) recorded(n *host.Host, program string, run func() error) error {
 }
 
 // write writes a record in a goroutine that is left behind if it does not come
-// back: the folder may be one that nobody answers for. Then a later run writes it.
+// back: the folder may be on a file server that does not answer. Then a later run writes it.
 func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

@@ -31,7 +31,7 @@ const (
 	Free        = "free"
 	Leased      = "leased"
 	Quarantined = "quarantined"
-	Unmapped    = "unmapped" // the configuration gives it to nobody
+	Unmapped    = "unmapped" // the configuration gives it to no job
 	Missing     = "missing"  // the configuration names it, and it is not known which it is
 	Gone        = "gone"     // it is not on the node any more; only Status looks
 )

@@ -21,7 +21,7 @@ type Refusal struct {
 	Err   error
 }
 
-// Refusals returns why a prolog would fail, of all HCAs of the mapping that nobody holds. unknown is
+// Refusals returns why a prolog would fail, of all HCAs of the mapping that no job has. unknown is
 // what cannot be told of the addresses that are reserved for the host.
 func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []error, err error) {
 	t, err := n.Known()

@@ -27,7 +27,7 @@ type File struct {
 // most is the size of what is read back; all series together have a few KiB.
 const most = 1 << 20
 
-// maxPending is how many pages may be pending, where nobody can write the file.
+// maxPending is how many pages may be pending, where the file cannot be written.
 const maxPending = 100
 
 // Defer records what a run has counted, for the next Update. A run that waits in vain for its turn

@@ -86,7 +86,7 @@ func without(list any, word string) []any {
 }
 
 // tested tells that an address is still tested for duplicates, and so not all that it
-// will be: its interface is up, else nobody tests it.
+// will be: its interface is up, else the kernel does not test it.
 func tested(addresses []object) bool {
 	for _, of := range addresses {
 		flags, _ := of["flags"].([]any)

@@ -16,7 +16,7 @@ func (p *planner) refused(about string, err error) {
 	p.refuse(err.Error(), correct)
 }
 
-// explain sees to it that no change is without a finding, though nobody has said why it is made.
+// explain sees to it that no change is without a finding, though no finding says why it is made.
 func (p *planner) explain(e Edit) {
 	if slices.ContainsFunc(p.Plan.Findings[p.asked:], func(f report.Finding) bool { return f.Level != report.OK }) {
 		return

@@ -300,7 +300,7 @@ func (p *planner) script(t *text, dir, key, program string) {
 }
 
 // calls tells whether a script of slurmd's calls the program, so far as a run has shown that since it
-// changed, or its text does. If nobody can tell, setup leaves it to check.
+// changed, or its text does. If that is not known, setup leaves it to check.
 func (p *planner) calls(key, file, program string) bool {
 	call := slurm.CallOf(p.Root, file, program)
 	if call == slurm.Calls {

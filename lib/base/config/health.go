@@ -11,14 +11,14 @@ import (
 const (
 	HealthWarn       = "warn"       // a person is told
 	HealthQuarantine = "quarantine" // and no job gets it
-	HealthOff        = "off"        // nobody looks
+	HealthOff        = "off"        // ports are not looked at
 )
 
 // Health is the table [health].
 type Health struct {
 	Port string // HealthWarn, HealthQuarantine or HealthOff
 	// By how much counters of a port may grow while a job has the HCA: beyond that a person is told, or
-	// no job gets the HCA. nil: nobody looks.
+	// no job gets the HCA. nil: no limit.
 	Warn, Quarantine map[string]uint64
 }
 

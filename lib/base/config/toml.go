@@ -19,7 +19,7 @@ import (
 type document struct {
 	name     string
 	text     string
-	lines    map[string]int // line of each key, see linesOf; nil: nobody has asked
+	lines    map[string]int // line of each key, see linesOf; nil: not read yet
 	problems []lineError
 	seen     map[string]string   // place of what may be said once, see Table.Once
 	known    map[string][]string // keys of each table, see Table.Allow

@@ -15,7 +15,7 @@ import (
 type Holder struct {
 	Job         uint32
 	Since       time.Time
-	Quarantined string // why nobody may have it
+	Quarantined string // why no job may have it
 	User        string // no job has it: processes of users, which use it all the same
 }
 

@@ -42,7 +42,7 @@ const (
 	NoSuchIndex Reason = "no_such_index" // an index that the mapping lacks
 	TooMany     Reason = "too_many"      // more than the node has
 	HeldByJobs  Reason = "held_by_jobs"  // what other jobs have
-	Quarantined Reason = "quarantined"   // what nobody gets until an administrator releases it
+	Quarantined Reason = "quarantined"   // what no job gets until an administrator releases it
 	UsedByUsers Reason = "used_by_users" // what no job has, and users' processes use
 	NoAnswer    Reason = "no_answer"     // slurmctld's, to what the job asked for
 	NoPolicy    Reason = "no_policy"     // no [[policy]] fits

@@ -126,7 +126,7 @@ func linkLayer(name string) string {
 	return dash(name)
 }
 
-// state returns a port's, unless the port is in a job: then nobody here knows.
+// state returns a port's, unless the port is in a job: then it is not known here.
 func (h HCA) state(p Port) string {
 	if h.Away {
 		return "away"

@@ -29,7 +29,7 @@ type Users struct {
 	said  map[node.ID]string
 }
 
-// OpenUsers begins a look by the node's /sys. A node without RDMA has nobody who uses it.
+// OpenUsers begins a look by the node's /sys. On a node without RDMA no process uses any HCA.
 func OpenUsers(sys fs.FS) (*Users, error) {
 	v, err := Open(sys, NewKnown())
 	if err != nil {

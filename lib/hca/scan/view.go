@@ -122,7 +122,7 @@ var ErrNotBegun = detach.ErrNotBegun
 // Start starts moves to the namespace behind a file descriptor, one after the other, see package detach. What
 // it returns waits for the end of the next one, but not past a deadline; after an error no more begin.
 func (v *View) Start(nsfd int, moves ...Move) (next func(deadline time.Time) error, err error) {
-	// A connection of its own: the answers are the mover's, and nobody else may read them.
+	// A connection of its own: the answers are the mover's, and no other reader may take them.
 	conn, err := rdma.Dial()
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ type Local struct {
 	Conf    func() (slurm.Conf, error) // slurm.conf; nil: there is none
 
 	// Less is told why a job gets fewer HCAs than it could expect, a text for each reason;
-	// nil: nobody wants to know.
+	// nil: it is not told.
 	Less func(why string)
 }
 

@@ -71,7 +71,7 @@ func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
 }
 
 // PKey returns the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
-// any, or else what the HCA's own table does; 0 if nobody says one.
+// any, or else what the HCA's own table does; 0 if neither says one.
 func PKey(c config.Config, j job.Job, own node.PKey) node.PKey {
 	return said(c, j, func(p config.Policy) node.PKey { return p.PKey }, own)
 }

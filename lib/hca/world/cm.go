@@ -13,7 +13,7 @@ func (w *World) RDMACM() rdma.CMFolder { return rdma.CMFolder{Path: w.CM, Notes:
 // ReadCM reads RDMA-CM's settings for a device that is on the node.
 func (w *World) ReadCM(device string) ([]rdma.CM, error) {
 	if w.CM == "" {
-		return nil, nil // nobody wants to know
+		return nil, nil // it is not kept
 	}
 	if w.names == nil { // those of all HCAs are read at one time
 		var err error

@@ -137,7 +137,7 @@ type port struct {
 	num uint32
 }
 
-// NoCarrier records that the interface of a port did not get a carrier in time: nobody waits for
+// NoCarrier records that the interface of a port did not get a carrier in time: no later step waits for
 // the port again.
 func (w *World) NoCarrier(id node.ID, num uint32, name string) {
 	if w.dark == nil {

@@ -63,7 +63,7 @@ func (g Guard) devices() string { return filepath.Join(g.Pins, "devices") }
 func (g Guard) program() string { return filepath.Join(g.Pins, "program") }
 
 // Protect keeps everybody but root from devices, until the job's cgroup is
-// known. Nobody else may call it or Forget at the same time.
+// known. No other process may call it or Forget at the same time.
 func (g Guard) Protect(job uint32, devices []Device, required bool) error {
 	m, err := g.attach()
 	if err != nil {
@@ -83,7 +83,7 @@ func (g Guard) Protect(job uint32, devices []Device, required bool) error {
 }
 
 // attach makes what there is not yet of the guard. A program that is there
-// without its map judges by another one, which nobody can reach any more.
+// without its map judges by another one, which no program can reach any more.
 func (g Guard) attach() (object, error) {
 	if err := g.Possible(); err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func MakeFolder(path string) error {
 		if err := os.Rename(path, aside); err != nil {
 			return fmt.Errorf("set aside what is not root's: %w", err)
 		}
-		// It is in nobody's way any more.
+		// It guards nothing any more.
 		_ = os.RemoveAll(aside)
 	}
 	return fmt.Errorf("%s is a user's, and comes again", path)
@@ -189,7 +189,7 @@ func (g Guard) attachProgram(m object) error {
 // replaceProgram attaches a program and pins it. A program that is there gives way to it in one
 // step of the kernel (kernel/bpf/cgroup.c:__cgroup_bpf_replace), so other jobs' devices are guarded
 // wherever a kill ends this process. Without one, a kill before the pin leaves what was there
-// before: the kernel detaches a link that nobody has open.
+// before: the kernel detaches a link that no process has open.
 func (g Guard) replaceProgram(m, sharers object) error {
 	p, err := newProgram(m, sharers)
 	if err != nil {

@@ -38,7 +38,7 @@ func (n Nodes) Restrict() error {
 	case config.Closed:
 		return n.restrict()
 	}
-	return nil // nobody knows what the site wants
+	return nil // the configuration did not read
 }
 
 func (n Nodes) folder() Folder { return Folder(n.Dev) }
@@ -128,7 +128,7 @@ func (n Nodes) covers(name string, known verdicts) (verdict, error) {
 	if v, is := known[owner]; is {
 		return v, nil
 	}
-	// Of an HCA that is away nobody tells the GUID.
+	// The GUID of an HCA that is away is not known.
 	guid, err := sysfs.NodeGUID(n.Sys, owner.Device)
 	away := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !away {

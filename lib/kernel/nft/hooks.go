@@ -116,7 +116,7 @@ func devicesOf(list netlink.Attributes, hook, devices uint16) (names []string, e
 }
 
 // loaded tells whether the kernel has nftables already: to ask it for chains would load
-// its modules (nfnetlink.c:nfnetlink_rcv_msg). Where nobody can tell, it is asked.
+// its modules (nfnetlink.c:nfnetlink_rcv_msg). Where that is not known, it is asked.
 func loaded() (bool, error) {
 	if _, err := os.Stat("/sys/module/nf_tables"); err == nil {
 		return true, nil

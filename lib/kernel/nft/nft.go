@@ -22,7 +22,7 @@ func missing() error {
 	return hint.With(errors.New("this kernel has no nftables"), "GN215 modprobe nf_tables, or install the kernel's package that has it")
 }
 
-// Try returns an error if nobody can make a table.
+// Try returns an error if no table can be made.
 func Try() error {
 	c, err := open()
 	if err != nil {

@@ -161,7 +161,7 @@ func (n Node) load() error {
 // Forget removes the pins, and those of runs that were killed. Call it while no job has an uplink.
 func (n Node) Forget() error {
 	err := n.tidy()
-	// First their name goes: nobody finds half of them.
+	// First their name goes: no run finds half of them.
 	if err == nil {
 		err = os.Rename(n.Pins, n.aside())
 	}

@@ -38,7 +38,7 @@ type cmFile struct {
 // there where the node has no RDMA-CM or shows no configfs, and of a device that RDMA-CM
 // does not take.
 type CMFolder struct {
-	Path  string // /sys/kernel/config/rdma_cm; empty: nobody wants to know
+	Path  string // /sys/kernel/config/rdma_cm; empty: it is not kept
 	Notes string // a directory that names the folders that are ours while they are there
 }
 

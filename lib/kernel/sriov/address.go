@@ -50,7 +50,7 @@ func printGUID(guid []byte) string {
 	return strings.Join([]string{text[:4], text[4:8], text[8:12], text[12:]}, ":")
 }
 
-// IsZero tells a GUID that nobody has given.
+// IsZero tells a GUID that was never set.
 func IsZero(guid string) bool { return strings.Trim(guid, "0:") == "" }
 
 // SetAddress tells a PF the address of a VF. It counts from the VF's next bind.

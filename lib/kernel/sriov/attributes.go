@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/kernel/sysfs"
 )
 
-// Attributes are what a PF does for one of its VFs. What is nil is nobody's concern.
+// Attributes are what a PF does for one of its VFs. What is nil stays as it is.
 type Attributes struct {
 	VLAN       *VLAN   `json:"vlan,omitempty"`
 	MAC        *string `json:"mac,omitempty"` // that the PF has on record

@@ -30,7 +30,7 @@ type Representor struct {
 	Want Port   `json:"want"`
 }
 
-// Sets says in which VLAN the job's VF is; empty: nobody puts it into one.
+// Sets says in which VLAN the job's VF is; empty: in none.
 func (r *Representor) Sets() string {
 	if r == nil {
 		return ""
@@ -84,9 +84,9 @@ func (p Port) set(ctx context.Context, sys fs.FS, vf node.ID) error {
 // there, and what is sent there arrives at the VF.
 type Port struct {
 	Up     bool       `json:"up"`
-	Bridge int        `json:"bridge,omitempty"` // the index of the Linux bridge that it is a port of; 0: VLANs are nobody's concern
+	Bridge int        `json:"bridge,omitempty"` // the index of the Linux bridge that it is a port of; 0: no VLANs are set
 	VLANs  []PortVLAN `json:"vlans,omitempty"`  // of that port
-	OVS    *OVSPort   `json:"ovs,omitempty"`    // nil: it is none of Open vSwitch, or VLANs are nobody's concern
+	OVS    *OVSPort   `json:"ovs,omitempty"`    // nil: it is none of Open vSwitch, or no VLANs are set
 }
 
 // PortVLAN is a VLAN of a bridge's port.

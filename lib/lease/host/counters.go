@@ -95,7 +95,7 @@ func (l *Look) BeginTraffic(steps []*step.Access) *Traffic {
 	return t
 }
 
-// mode is the node's, or the shared one if that is not known: nobody looks in the job then.
+// mode is the node's, or the shared one if that is not known: then the job is not looked at.
 func (l *Look) mode() (mode rdma.Mode) {
 	_ = l.World.OnHost(func(v *scan.View) (err error) {
 		mode, err = v.Mode()

@@ -44,7 +44,7 @@ type Host struct {
 	Joined func() error
 
 	// Timed takes times that no step took: the looks before the first of them, waits between, the journal.
-	// nil: nobody wants to know.
+	// nil: it is not told.
 	Timed func(what string, took time.Duration)
 
 	gpus gres.GPUNumbers

@@ -102,7 +102,7 @@ func (n *Host) add(t *table.Table, wanted func(node.HCA) bool) error {
 	seen := map[node.ID]bool{}
 	for _, d := range devices {
 		if seen[d.ID] {
-			continue // nobody can tell it from the other, and no job gets one
+			continue // the two cannot be told apart, and no job gets one
 		}
 		seen[d.ID] = true
 		i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID })

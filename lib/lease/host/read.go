@@ -30,7 +30,7 @@ import (
 func (n *Host) Access(j job.Job) config.Access {
 	access := n.Config.Access
 	access.Isolation = source.Isolation(n.Config, j)
-	cpus, _ := sysfs.CPUs(n.Sys) // if nobody can count them, no job has all of them
+	cpus, _ := sysfs.CPUs(n.Sys) // if they cannot be counted, no job has all of them
 	access.CM = config.CMNo
 	if source.CM(n.Config, j, cpus) {
 		access.CM = config.CMYes
@@ -45,7 +45,7 @@ type Look struct {
 	CanMove   func() (func(link.Interface) bool, error) // tells which of the node's interfaces jobs can get
 	lifelines []lifeline                                // where the node itself must be reached, and what it must reach
 	unknown   []error                                   // what cannot be told of these: then no interface moves
-	storage   []storage                                 // what the node has from elsewhere; nil: nobody has looked
+	storage   []storage                                 // what the node has from elsewhere; nil: not read yet
 }
 
 // World returns the node, whose root namespace is ns, as the steps of a job's lease find it. RDMA-CM's settings are

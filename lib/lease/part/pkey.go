@@ -30,7 +30,7 @@ func (partition) below(e gres.Entry) Kind {
 	return Whole{}
 }
 
-// Decide returns the entry with the job's P_Key. It refuses a job to which nobody gives one.
+// Decide returns the entry with the job's P_Key. It refuses a job that is given none.
 func (p partition) Decide(c config.Config, j job.Job, e gres.Entry) (gres.Entry, error) {
 	e, err := p.below(e).Decide(c, j, e)
 	if err != nil {

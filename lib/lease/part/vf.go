@@ -43,7 +43,7 @@ func readVF(r *Reading) (*step.VF, error) {
 	idle := wanted == config.VF{}
 	pf, err := sriov.FindLink(r.World.Sys, d.ID.PCI)
 	if errors.Is(err, sriov.ErrNoLink) && idle {
-		return s, nil // nobody can have set anything of its VFs
+		return s, nil // nothing can have been set of its VFs
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func readRepresentor(r *Reading, vlan *config.VLAN) (*sriov.Representor, error) 
 	return s, nil
 }
 
-// runsOVS returns an error if nobody would do what Open vSwitch's database says.
+// runsOVS returns an error if no ovs-vswitchd would do what Open vSwitch's database says.
 func runsOVS(w *world.World) error {
 	const daemon = "ovs-vswitchd"
 	running, err := w.Managers.IsRunning(daemon)

@@ -30,7 +30,7 @@ type HCA struct {
 
 	// The job's programs learn these.
 	Ports  []scan.Port
-	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: nobody wants to know
+	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: they are not read
 	NUMA   int                     // -1: not known
 	GPU    int                     // the nearest of the job's, by Slurm's index; -1: none
 	// Ready tells by port whether the interface is up and has an address that others can reach. It

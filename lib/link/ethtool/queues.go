@@ -18,7 +18,7 @@ import (
 
 // patterns returns what an administrator sets of the queues of an interface
 // (net-sysfs.c), and of its power; what the kernel moves by itself, as a queue's limit, is not among them.
-// An interface that is down may have nobody to thread (dev.c:dev_set_threaded).
+// An interface that is down may have nothing to thread (dev.c:dev_set_threaded).
 func patterns(up bool) []string {
 	like := []string{
 		"gro_flush_timeout", "napi_defer_hard_irqs", "power/control",

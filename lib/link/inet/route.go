@@ -383,7 +383,7 @@ func ReadLocalRoutes(r *netlink.Route, index int, local []Route) (list []Route, 
 	for _, table := range tables {
 		answers, err := DumpRoutes(r, unix.AF_INET6, netlink.AppendUint32(through(index), unix.RTA_TABLE, table))
 		if errors.Is(err, unix.ENOENT) {
-			continue // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
+			continue // ip6_fib.c:inet6_dump_fib, of a table that was never used
 		}
 		if err != nil {
 			return nil, err

@@ -11,7 +11,7 @@ import (
 // applyDuplicates gives the interface the addresses that another on its network had, too,
 // when the settings were read. The kernel did not use them and is not to now, untested: it
 // tests them again, as everything else is given by now and the interface's own
-// accept_dad holds. Nobody waits for that.
+// accept_dad holds. No run waits for that.
 func applyDuplicates(c *Conn, g *giving) error {
 	if len(g.want.Duplicates) == 0 {
 		return nil

@@ -191,7 +191,7 @@ func lacking[M interface {
 type reading struct {
 	i         link.Described
 	s         *Settings
-	temporary []inet.Address // its temporary addresses, which are nobody's settings
+	temporary []inet.Address // its temporary addresses, which are no settings
 	// noBorrowers: others had no routes from its addresses. The dump of all routes that finds such is left out.
 	noBorrowers bool
 }

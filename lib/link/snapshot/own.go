@@ -20,7 +20,7 @@ func applyIPoIB(c *Conn, g *giving) error {
 	return hint.Join(err, lookErr)
 }
 
-// settableMAC is empty for a MAC of IPoIB, which nobody can set.
+// settableMAC is empty for a MAC of IPoIB, which cannot be set.
 func settableMAC(mac string) string {
 	if link.IsIPoIB(mac) {
 		return ""

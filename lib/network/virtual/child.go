@@ -93,7 +93,7 @@ func MakeChild(c Child, parent, nsfd int) error {
 		link = &netlink.IPoIB{LinkAttrs: attrs, Pkey: uint16(c.PKey), Mode: netlink.IPOIB_MODE_DATAGRAM}
 	}
 	if c.Kind == IPoIB {
-		// The end of an earlier job's namespace may have returned one that nobody found.
+		// The end of an earlier job's namespace may have returned one that no epilog found.
 		if err := DeleteChild(IPoIB, c.Index); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

@@ -34,7 +34,7 @@ type Folder string
 var folders = []string{state.HCAs, state.Numbers, state.Hooked, state.Quarantine, state.Uplinks, state.Claims, state.Shared}
 
 // removed is the order in which entries are removed. An HCA that its job's epilog frees is never in
-// quarantine without a claim: nobody would know what that one had.
+// quarantine without a claim: what that one had would be forgotten.
 var removed = []string{state.Shared, state.Quarantine, state.Claims, state.Uplinks, state.Hooked, state.Numbers, state.HCAs}
 
 // Read reads the table. It takes no lock.

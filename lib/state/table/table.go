@@ -49,7 +49,7 @@ type Shared struct {
 type Claim struct {
 	HCA         node.ID   `json:"hca"`
 	Name        string    `json:"name"`          // of the RDMA device
-	Job         uint32    `json:"job,omitempty"` // 0: nobody knows any more who had it
+	Job         uint32    `json:"job,omitempty"` // 0: it is not known any more who had it
 	Run         string    `json:"run,omitempty"`
 	UID         uint32    `json:"uid,omitempty"`
 	Since       time.Time `json:"since,omitzero"`
