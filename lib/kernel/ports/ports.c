@@ -34,7 +34,7 @@
 #define SADDR 12
 #define DADDR 16
 
-enum { ECHO = 1, FRAGMENT, SENT }; // SENT: a fragment by a job
+enum { ECHO = 1, FRAGMENT, SENT, DROPPED }; // SENT: a fragment by a job; DROPPED: one by the node from a job's port
 
 // In lib/kernel/ports/maps.go, too. Addresses are in network order, ports in the host's.
 struct node {
@@ -642,6 +642,7 @@ SEC("tc/own_out")
 int own_out(struct __sk_buff *skb)
 {
 	struct packet p = {};
+	__u32 veth;
 
 	if (skb->mark == MARK) {
 		skb->mark = 0;
@@ -651,7 +652,20 @@ int own_out(struct __sk_buff *skb)
 	if (parse(skb, &p) || !is_local(p.saddr))
 		return TC_ACT_UNSPEC;
 	forget_echo(&p);
-	return has_ports(&p) && job_at(p.sport) ? drop(SHADOW) : TC_ACT_UNSPEC;
+	if (p.later) {
+		// The list may lose the entry, and then the fragment leaves: others of the node's must not be lost.
+		if (!remembered(p.daddr, p.id, DROPPED, p.proto))
+			return TC_ACT_UNSPEC;
+		if (!p.more)
+			forget(p.daddr, p.id, DROPPED, p.proto);
+		return drop(SHADOW);
+	}
+	veth = has_ports(&p) ? job_at(p.sport) : 0;
+	if (p.more && veth)
+		remember(p.daddr, p.id, DROPPED, p.proto, veth);
+	else if (p.more)
+		forget(p.daddr, p.id, DROPPED, p.proto);
+	return veth ? drop(SHADOW) : TC_ACT_UNSPEC;
 }
 
 // The object file has the sum of its source and the version of its compiler (object_test.go).

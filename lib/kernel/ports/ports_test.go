@@ -952,6 +952,17 @@ func TestWhatFollowsARefusedFragmentLeavesNoJob(t *testing.T) {
 	}
 }
 
+func TestWhatFollowsADroppedFragmentLeavesNoNode(t *testing.T) {
+	w := twoJobs(t)
+	w.serve("h", "h", "", 53)
+	before := w.fragments("h")
+	w.drops("udp", "a datagram in three fragments, from a port of a job", "n1", "192.0.2.99:53", "n1", shadow, fromPort(aPort), sized(4000))
+	w.wantsBy("udp", "one from another port", "n1", "192.0.2.99:53", "h 192.0.2.1 (4000 bytes)", sized(4000))
+	if got := w.fragments("h") - before; got != 3 {
+		t.Errorf("the host got %d fragments, want the 3 of the datagram that left the node", got)
+	}
+}
+
 // fragments returns how many fragments a host has got.
 func (w *world) fragments(on string) int {
 	w.t.Helper()
