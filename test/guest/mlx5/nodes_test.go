@@ -24,9 +24,13 @@ else
 fi
 `
 
+// byUCX is Open MPI, which UCX has use the HCAs that it finds.
+const byUCX = "export OMPI_MCA_pml=ucx OMPI_MCA_btl=self UCX_TLS=rc,ud,self UCX_LOG_LEVEL=info; srun --mpi=pmix python3 " + vm.MPIPath
+
 // TestAJobOfTwoNodesUsesRDMABetweenThem has the HCAs of two nodes on one switch.
 func TestAJobOfTwoNodesUsesRDMABetweenThem(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.TwoMLX5)
+	vm.NeedMPI(t)
 	node2 := func(command string) string {
 		return vm.Run(t, vm.Repo()+"/test/vm/on node2 "+vm.Quote(command))
 	}
@@ -47,14 +51,15 @@ func TestAJobOfTwoNodesUsesRDMABetweenThem(t *testing.T) {
 	}
 	pictures := func() string { return vm.Picture(t) + node2("GRESNET_PICTURE=yes "+self) }
 	before := pictures()
-	job := vm.Submit(t, "alice", "-N2 --gres=gpu:1", "srun -l "+vm.Timeout+"bash -ec "+vm.Quote(two))
+	node2("printf %s " + vm.Quote(string(vm.MPIProgram)) + " >" + vm.MPIPath)
+	job := vm.Submit(t, "alice", "-N2 --gres=gpu:1", "srun -l "+vm.Timeout+"bash -ec "+vm.Quote(two)+"; "+byUCX)
 	vm.Ended(t, job)
 	vm.Eventually(t, "the job's lease is gone from node2", func() bool {
 		_, err := vm.Try(vm.Repo() + "/test/vm/on node2 '[ ! -e /run/gresnet/jobs/" + job + " ]'")
 		return err == nil
 	})
 	out := vm.Run(t, "cat /tmp/"+job+".out")
-	for what, n := range map[string]int{"3 received": 1, "iters in": 2, " 65536 ": 2} {
+	for what, n := range map[string]int{"3 received": 1, "iters in": 2, " 65536 ": 2, "size=2 sum=1 arrived=1048576": 2, "tag(rc_mlx5/" + h.name + ":1)": 2} {
 		if strings.Count(out, what) < n {
 			t.Errorf("wanted %q %d times:\n%s\n%s", what, n, out, node2("tail -n 20 /var/log/slurmd.log"))
 		}
