@@ -233,8 +233,8 @@ epilog:
 	};
 
 	/* func: lib/lease Host.cleanup
-	 * func: lib/lease signsOf
-	 * func: lib/lease signs.look
+	 * func: lib/lease evidenceOf
+	 * func: lib/lease evidence.look
 	 * The processes are looked at without the job's lock. */
 cleanup:
 	atomic {
@@ -247,7 +247,7 @@ cleanup:
 		lease[j].lock = NOBODY
 	};
 	atomic { TELL("looks at processes\n"); seenSteps = steps[j] };
-	/* func: lib/lease signs.judge */
+	/* func: lib/lease evidence.judge */
 	atomic {
 #ifndef WITHOUT_JOB_LOCK
 		if
