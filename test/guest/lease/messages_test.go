@@ -16,8 +16,8 @@ import (
 // device by its index are not counted: there is one for each index up to the highest, which grows with each HCA that
 // came since the boot.
 var most = map[string]map[string]requests{
-	"exclusive": {"prolog": {280, 100}, "epilog": {260, 80}},
-	"shared":    {"prolog": {300, 100}, "epilog": {250, 75}},
+	"exclusive": {"prolog": {290, 100}, "epilog": {260, 80}},
+	"shared":    {"prolog": {310, 100}, "epilog": {250, 75}},
 }
 
 const byIndex = "0x1401" // RDMA_NLDEV_CMD_GET of RDMA_NL_NLDEV
