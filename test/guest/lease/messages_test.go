@@ -17,7 +17,7 @@ import (
 // came since the boot.
 var most = map[string]map[string]requests{
 	"exclusive": {"prolog": {290, 100}, "epilog": {260, 80}},
-	"shared":    {"prolog": {310, 100}, "epilog": {250, 75}},
+	"shared":    {"prolog": {300, 100}, "epilog": {250, 75}},
 }
 
 const byIndex = "0x1401" // RDMA_NLDEV_CMD_GET of RDMA_NL_NLDEV
