@@ -21,11 +21,15 @@ func RefusedRoute(r *netlink.Route, index int, list, own []Route) (Route, error)
 			continue
 		}
 		asked[string(m[:1])+alike] = true
+		isReached := areReached(Gateways([]Route{m}, nil), own)
+		if isReached && len(m.attributes().Value(unix.RTA_MULTIPATH)) == 0 {
+			continue // only a policy rule could forbid it
+		}
 		err := takes(r, index, m)
 		if errors.Is(err, unix.EINVAL) && RouteSource(m).IsValid() {
 			err = takes(r, index, m.sourceless()) // as AddRoute does
 		}
-		if err != nil && !isForbidden(err, Gateways([]Route{m}, nil), own) {
+		if err != nil && (!isReached || errors.Is(err, unix.ENODEV)) {
 			return m, err
 		}
 	}
@@ -42,26 +46,32 @@ func takes(r *netlink.Route, index int, m Route) error {
 	return err
 }
 
-// RefusedNexthop returns the first of an interface's next hop objects that the kernel would not take again, and why. An
-// object that is removed meanwhile is made again, as it would be when the interface comes home.
+// RefusedNexthop returns the first of an interface's next hop objects that the kernel would not take again, and why. It
+// asks only about objects with a gateway that the interface does not reach.
 func RefusedNexthop(r *netlink.Route, index int, list []Nexthop, own []Route) (Nexthop, error) {
 	for _, m := range list {
+		if len(m.attributes().Value(unix.NHA_GATEWAY)) == 0 || areReached(Gateways(nil, []Nexthop{m}), own) {
+			continue
+		}
 		_, err := r.Send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m.on(index))
-		if err != nil && !errors.Is(err, unix.EEXIST) && !isForbidden(err, Gateways(nil, []Nexthop{m}), own) {
+		if err == nil { // it is gone by now, and the request made it again
+			id := nativeRoute.AppendUint32(nil, m.ID())
+			_, err = r.Send(unix.RTM_DELNEXTHOP, unix.NLM_F_ACK, 0, netlink.Append(make([]byte, nexthopHead), unix.NHA_ID, id))
+		}
+		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return m, err
 		}
 	}
 	return nil, nil
 }
 
-// isForbidden tells whether only policy rules keep the kernel from gateways, which DespiteRules overcomes: the interface
-// has routes to them all.
-func isForbidden(err error, gateways []netip.Addr, own []Route) bool {
+// areReached tells whether there are gateways, and an interface's own routes lead to all of them. The kernel takes these
+// again: where policy rules keep it from them, DespiteRules overcomes that.
+func areReached(gateways []netip.Addr, own []Route) bool {
 	isReached := func(a netip.Addr) bool {
 		return slices.ContainsFunc(own, func(m Route) bool { return m.rank() == direct && m[7] == unix.RTN_UNICAST && m.covers(a) })
 	}
-	return len(gateways) > 0 && !errors.Is(err, unix.ENODEV) &&
-		!slices.ContainsFunc(gateways, func(a netip.Addr) bool { return !isReached(a) })
+	return len(gateways) > 0 && !slices.ContainsFunc(gateways, func(a netip.Addr) bool { return !isReached(a) })
 }
 
 // covers tells whether an address is in the network that a route is to.

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/link/inet"
 	"gresnet/lib/link/snapshot"
 	"gresnet/test/netnstest"
 )
@@ -51,6 +52,27 @@ ip route add 10.7.0.0/24 dev mv0; ip route add 10.8.0.0/16 via 10.7.0.1 dev mv0;
 				t.Errorf("before (-) and after (+):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAQuestionAboutANextHopObjectThatIsGoneMakesNone(t *testing.T) {
+	b := newBed(t)
+	b.node.Run("ip link set hca0 up; ip addr add 10.7.0.2/24 dev hca0; ip nexthop add id 7 via 10.7.0.1 dev hca0")
+	in(t, b.node, func(c *snapshot.Conn) error {
+		l, err := netlink.LinkByName("hca0")
+		if err != nil {
+			return err
+		}
+		list, _, err := inet.ReadNexthops(c.Route, l.Attrs().Index)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("next hop objects: %v: %v", list, err)
+		}
+		b.node.Run("ip nexthop del id 7")
+		_, err = inet.RefusedNexthop(c.Route, l.Attrs().Index, list, nil)
+		return err
+	})
+	if out := b.node.Run("ip nexthop show"); out != "" {
+		t.Errorf("the node has a next hop object that was removed: %s", out)
 	}
 }
 
