@@ -16,7 +16,7 @@ import (
 // device by its index are not counted: there is one for each index up to the highest, which grows with each HCA that
 // came since the boot.
 var most = map[string]map[string]requests{
-	"exclusive": {"prolog": {290, 100}, "epilog": {260, 80}},
+	"exclusive": {"prolog": {280, 100}, "epilog": {260, 80}},
 	"shared":    {"prolog": {300, 100}, "epilog": {250, 75}},
 }
 
