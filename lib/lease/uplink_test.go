@@ -16,8 +16,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// testUplink is the uplink that the stand-in for a prolog makes, of which a test
-// says the kind in the environment.
+// testUplink is the uplink that the stand-in for a prolog makes. A test says its kind in the environment.
 func testUplink() config.Uplink {
 	if os.Getenv("GRESNET_BED_UPLINK") == config.UplinkAuto {
 		return config.Uplink{Kind: config.UplinkAuto, Name: testName(), Inbound: os.Getenv("GRESNET_BED_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}

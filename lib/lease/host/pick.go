@@ -50,8 +50,8 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *scan.Users)
 	return p, claimFault(j.ID, n.share(t, p.Entries))
 }
 
-// share records in the table who can open the device nodes of HCAs of which jobs get slots, before the
-// first of these jobs restricts them.
+// share records in the table who can open the device nodes of HCAs that jobs get slots of. It does so before
+// the first of these jobs restricts the nodes.
 func (n *Host) share(t *table.Table, entries []gres.Entry) error {
 	for _, e := range entries {
 		if e.Slot == nil || t.SharedOf(e.HCA.ID) != nil {

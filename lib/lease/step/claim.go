@@ -9,8 +9,7 @@ import (
 )
 
 // Claim takes the job's HCAs, and its uplink's address, in the node table. Its undo frees what the
-// table has of the lease. The journal only says which HCAs these are, for a table of which an entry does
-// not read.
+// table has of the lease. The journal says which HCAs these are, in case the table's entry does not read.
 type Claim struct {
 	Claims []table.Claim `json:"claims"`
 	// Change is the table with the job's claims, under the node lock.
